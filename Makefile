@@ -1,0 +1,48 @@
+# Every target first makes .venv from the lock when it is missing or older than the lock.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKERS ?= 2
+# one thread per process: the workers share the cores, and runs are keyed by their thread count
+TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope
+
+.PHONY: reproduce test lab lint format lock help
+
+help:
+	@echo "make reproduce   compute the tables and figures, write figures/report.html"
+	@echo "make test        lint, types, unit tests, every notebook"
+	@echo "make lab         JupyterLab on notebooks/"
+	@echo "make lint        lint and types only"
+
+reproduce: $(READY)
+	$(BIN)/fedcopl-lab reproduce
+
+test: lint
+	$(TEST) --jaxtyping-packages=fedcopl_lab,beartype.beartype tests
+	$(TEST) --nbval --nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg --nbval-cell-timeout=600 notebooks
+
+lab: $(READY)
+	$(BIN)/jupyter lab --notebook-dir=notebooks
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# needs uv; the lock holds every platform and no index address
+lock:
+	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header -o requirements.lock
+
+$(READY): requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; try: make PYTHON=python3.12 reproduce")'
+	@echo "Setting up $(VENV) from requirements.lock (a few minutes, about 6 GB with torch)"
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $(READY)

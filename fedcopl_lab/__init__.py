@@ -1,0 +1,72 @@
+"""fedcopl_lab: open up FedCoPL and SAGE step by step, and get every table and figure back.
+
+>>> import fedcopl_lab as lab
+>>> run = lab.run(lab.configure("smoke"))
+"""
+
+from typing import TYPE_CHECKING
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._lazy import lazy_names
+from fedcopl_lab.config import RunConfig, configure
+
+_STEPS = (
+    "Allocation", "Evaluation", "FilteredSet", "LocalUpdate", "Predictions", "PromptState", "PseudoLabels",
+    "aggregate", "allocate", "cosine_distance", "drift_diversity", "evaluate", "filter_confident",
+    "select_top", "train_round", "zero_shot",
+)  # fmt: skip
+_DATA = (
+    "Dataset", "Federation", "Shard", "dirichlet_partition", "iid_partition", "load_dataset", "partition",
+    "quantity_partition",
+)  # fmt: skip
+_MODELS = ("CLIPBundle", "PromptedCLIP", "load_clip", "train_embedded")
+
+_WHERE = {
+    **dict.fromkeys(_STEPS, ".steps"),
+    **dict.fromkeys(_DATA, ".data"),
+    **dict.fromkeys(_MODELS, ".models"),
+    **dict.fromkeys(("run", "sweep"), ".engine"),
+    **dict.fromkeys(("Run", "Store", "runs"), ".store"),
+}
+
+if TYPE_CHECKING:  # the same names, for type checkers and editors
+    from fedcopl_lab.data import (
+        Dataset,
+        Federation,
+        Shard,
+        dirichlet_partition,
+        iid_partition,
+        load_dataset,
+        partition,
+        quantity_partition,
+    )
+    from fedcopl_lab.engine import run, sweep
+    from fedcopl_lab.models import CLIPBundle, PromptedCLIP, load_clip, train_embedded
+    from fedcopl_lab.steps import (
+        Allocation,
+        Evaluation,
+        FilteredSet,
+        LocalUpdate,
+        Predictions,
+        PromptState,
+        PseudoLabels,
+        aggregate,
+        allocate,
+        cosine_distance,
+        drift_diversity,
+        evaluate,
+        filter_confident,
+        select_top,
+        train_round,
+        zero_shot,
+    )
+    from fedcopl_lab.store import Run, Store, runs
+
+__version__ = "0.1.0"
+__all__ = ["FedCoPLError", "RunConfig", "configure", *_WHERE]
+
+__getattr__, _dir = lazy_names(__name__, _WHERE)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_dir()})

@@ -1,0 +1,81 @@
+"""Files that are there whole or not at all, and where the project keeps them."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from fedcopl_lab._errors import StoreError
+
+
+def write_atomic(path: Path, content: bytes | str) -> None:
+    """Write a file so that a reader, or a machine that died, sees the old content or the new, never a part."""
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise StoreError(
+            f"cannot write {path}: {error.strerror}; make the folder writable, free some space, "
+            "or choose another folder"
+        ) from error
+
+
+def check_writable(folder: Path) -> None:
+    """Find out before hours of work, not after, that a folder cannot be written."""
+    probe = folder / ".probe"
+    write_atomic(probe, "")
+    probe.unlink()
+
+
+def to_json(value: Any) -> str:
+    """Canonical text of plain values: the same value gives the same bytes."""
+    return json.dumps(value, sort_keys=True, indent=1, allow_nan=False) + "\n"
+
+
+def read_json(path: Path) -> Any:
+    """The value of a JSON file, or an error that names the file and the way out."""
+    try:
+        return json.loads(path.read_text())
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror}; check its permissions") from error
+    except ValueError as error:
+        raise StoreError(
+            f"{path} is not valid JSON ({error}); remove its run folder to compute the run again"
+        ) from error
+
+
+def checkout_root() -> Path | None:
+    """The repository's folder when the package is used from a checkout, else None."""
+    root = Path(__file__).resolve().parent.parent
+    return root if (root / "pyproject.toml").is_file() and (root / "notebooks").is_dir() else None
+
+
+def store_root() -> Path:
+    """Where runs are kept: ``$FEDCOPL_LAB_HOME``, else ``runs/`` of the checkout, else ``~/.fedcopl_lab/runs``."""
+    chosen = os.environ.get("FEDCOPL_LAB_HOME")
+    if chosen:
+        return Path(chosen).expanduser().resolve()
+    root = checkout_root()
+    return root / "runs" if root else Path.home() / ".fedcopl_lab" / "runs"
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "posix":  # Windows cannot open a folder to flush it
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,32 @@
+"""The run key of a configuration, from the manifests alone: planning and reporting need no data and no torch."""
+
+import hashlib
+from functools import lru_cache
+
+from fedcopl_lab.config import RunConfig, run_key
+from fedcopl_lab.data import known_manifests, load_manifest, read_manifest_table
+
+
+def key_of(config: RunConfig) -> str:
+    """The run key of a configuration; loading checks that data and weights are those of the manifests."""
+    return run_key(config, data_sha=_data_sha(config.dataset), weights_sha=_weights_sha(config.clip))
+
+
+@lru_cache
+def _data_sha(name: str) -> str:
+    if name not in known_manifests("dataset"):
+        from fedcopl_lab.data import load_dataset
+
+        load_dataset(name)  # says what is known and what to do
+    manifest = load_manifest(name)
+    parts = (manifest.content_sha256, manifest.split_sha256, manifest.template, *manifest.classes)
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+@lru_cache
+def _weights_sha(name: str) -> str:
+    if name not in known_manifests("weights"):
+        from fedcopl_lab.models import load_clip
+
+        load_clip(name)  # says what is known and what to do
+    return str(read_manifest_table(name)["sha256"])

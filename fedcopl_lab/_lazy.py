@@ -1,0 +1,26 @@
+"""Public names that load their module on first use, so that listing runs or drawing figures never loads torch."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def lazy_names(package: str, where: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` for a package whose public names live in the given modules (PEP 562).
+
+    Args:
+        package: the package's ``__name__``.
+        where: public name -> module, relative to the package.
+
+    >>> __getattr__, __dir__ = lazy_names(__name__, {"load_dataset": "._datasets"})
+    """
+
+    def load(name: str) -> Any:
+        if name not in where:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(where[name], package), name)
+
+    def names() -> list[str]:
+        return sorted(where)
+
+    return load, names

@@ -1,0 +1,186 @@
+"""The command line: ``fedcopl-lab reproduce | run | runs | export | train-embedded | doctor``."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from fedcopl_lab import __version__
+from fedcopl_lab._errors import FedCoPLError
+
+EXAMPLES = """\
+examples:
+  fedcopl-lab reproduce                                   every table and figure of the smoke profile
+  fedcopl-lab reproduce --items fedcopl_main_table1       one of them
+  fedcopl-lab run --method FedCoPL --set beta=0.05        one run with your own setting
+  fedcopl-lab runs list --where method=FedCoPL            what is stored
+  fedcopl-lab doctor                                      what is there and what is missing
+
+Runs are kept in $FEDCOPL_LAB_HOME, or in runs/ of the checkout. A stored run is never computed again, and an
+interrupted one goes on where it stopped."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; 0 when it worked, 1 when a check failed, 2 for bad input, 130 after Ctrl-C."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.command(options) or 0)
+    except FedCoPLError as error:
+        print(f"fedcopl-lab: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(
+            "\nfedcopl-lab: interrupted; what was stored is kept, the same command goes on from there",
+            file=sys.stderr,
+        )
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fedcopl-lab",
+        description="Open up FedCoPL step by step, and get its tables and figures back.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"fedcopl-lab {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_reproduce(commands)
+    _add_run(commands)
+    _add_runs(commands)
+    _add_export(commands)
+    _add_train_embedded(commands)
+    doctor = commands.add_parser("doctor", help="say what is there and what is missing")
+    doctor.set_defaults(command=_call_doctor)
+    return parser
+
+
+def _add_reproduce(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "reproduce",
+        help="run what the tables and figures need, draw them, write the report",
+        description="Computes the runs that are not stored yet, writes figures/ (PDF, PNG, CSV, LaTeX, provenance) "
+        "and figures/report.html, and compares with the committed measurements.",
+    )
+    _add_profile(parser)
+    parser.add_argument("--items", nargs="+", metavar="ITEM", help="ids such as fedcopl_main_table1 (default: all)")
+    parser.add_argument("--seeds", nargs="+", type=int, metavar="N", help="seeds (default: 0 1 2 3 4)")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or mps (default: cpu)")
+    parser.add_argument("--jobs", type=int, help="runs at a time (default: one per core; one on a GPU)")
+    parser.add_argument(
+        "--out", metavar="FOLDER", help="where figures and report go (default: figures/ of the checkout)"
+    )
+    parser.add_argument("--open", action="store_true", help="open the report in a browser at the end")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.set_defaults(command=_call_reproduce)
+
+
+def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "run", help="one run", description="Runs one configuration, or shows it when it is stored."
+    )
+    _add_profile(parser)
+    parser.add_argument("--method", default="FedCoPL", help="zero-shot, PromptFL or FedCoPL (default: FedCoPL)")
+    parser.add_argument("--mode", default="paper", help="paper, or authors for what the released code does")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu")
+    _add_settings(parser, "--set", "any setting of RunConfig, such as beta=0.05 or q_conf=null")
+    parser.set_defaults(command=_call_run)
+
+
+def _add_runs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser("runs", help="what is stored")
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    listing = verbs.add_parser("list", help="one line per run")
+    _add_settings(listing, "--where", "only runs with this setting, such as method=FedCoPL")
+    listing.set_defaults(command=_call_runs_list)
+    show = verbs.add_parser("show", help="one run: settings, rounds, environment")
+    show.add_argument("key", help="run key, or its beginning")
+    show.set_defaults(command=_call_runs_show)
+    gc = verbs.add_parser("gc", help="delete runs that were never finished")
+    gc.set_defaults(command=_call_runs_gc)
+
+
+def _add_export(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "export",
+        help="write the committed measurements from the stored runs",
+        description="For maintainers: collects every item from the run store and rewrites paper/measured/PROFILE.csv.",
+    )
+    _add_profile(parser)
+    parser.add_argument("--out", metavar="FOLDER", help="where to write (default: the package's paper/measured)")
+    parser.set_defaults(command=_call_export)
+
+
+def _add_train_embedded(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "train-embedded",
+        help="train the model in the package again from its recipe",
+        description="Trains on rendered glyphs only and writes weights and model card to FOLDER.",
+    )
+    parser.add_argument("name", nargs="?", default="tiny", help="which model (default: tiny)")
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="where to write")
+    parser.add_argument("--steps", type=int, help="fewer steps, for a quick look")
+    parser.set_defaults(command=_call_train_embedded)
+
+
+def _add_profile(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--profile", help="smoke or paper (default: $FEDCOPL_LAB_PROFILE, else smoke)")
+
+
+def _add_settings(parser: argparse.ArgumentParser, flag: str, text: str) -> None:
+    parser.add_argument(flag, action="append", default=[], dest="settings", metavar="NAME=VALUE", help=text)
+
+
+# The commands load their modules when called, so that --help and bad arguments answer at once.
+
+
+def _call_reproduce(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli._reproduce import reproduce
+
+    return reproduce(
+        profile=options.profile, names=options.items, seeds=options.seeds, device=options.device, jobs=options.jobs,
+        out=options.out, open_report=options.open, progress=not options.quiet,
+    )  # fmt: skip
+
+
+def _call_run(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli._runs import run_one
+
+    return run_one(options)
+
+
+def _call_runs_list(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli._runs import list_runs
+
+    return list_runs(options.settings)
+
+
+def _call_runs_show(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli._runs import show_run
+
+    return show_run(options.key)
+
+
+def _call_runs_gc(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli._runs import remove_incomplete
+
+    return remove_incomplete()
+
+
+def _call_export(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli._reproduce import export
+
+    return export(options.profile, options.out)
+
+
+def _call_train_embedded(options: argparse.Namespace) -> int:
+    from fedcopl_lab.models import train_embedded
+
+    print(train_embedded(options.name, out_dir=options.out, steps=options.steps))
+    return 0
+
+
+def _call_doctor(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli._doctor import doctor
+
+    return doctor()

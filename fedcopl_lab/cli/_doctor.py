@@ -1,0 +1,119 @@
+"""``fedcopl-lab doctor``: what is there and what is missing, in words."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._files import check_writable
+from fedcopl_lab.store import Store
+
+ENOUGH_DISK_GB = 1.0
+
+
+def doctor() -> int:
+    """Print one line per check; 1 when something that ``make reproduce`` needs is missing."""
+    checks: list[tuple[str, Callable[[], str]]] = [
+        ("Python", _python),
+        ("packages", _packages),
+        ("torch and torchvision", _torch_pair),
+        ("GPU", _gpu),
+        ("data: digits", _digits),
+        ("weights: tiny", _tiny),
+        ("weights: OpenAI CLIP", _openai_weights),
+        ("run store", _store),
+        ("disk", _disk),
+    ]
+    failed = 0
+    for name, check in checks:
+        try:
+            mark, text = "ok", check()
+        except _MissingError as missing:
+            mark, text = "--", str(missing)
+        except Exception as error:  # whatever is broken, the other checks still have something to say
+            mark, text, failed = "NO", " ".join(str(error).split()), failed + 1
+        print(f"[{mark}] {name:<22} {text}")
+    print(
+        "\nEverything the smoke profile needs is there."
+        if not failed
+        else f"\n{failed} check(s) failed; see the lines marked NO."
+    )
+    return 1 if failed else 0
+
+
+class _MissingError(Exception):
+    """Not there, and not needed for the smoke profile."""
+
+
+def _python() -> str:
+    return sys.version.split()[0]
+
+
+def _packages() -> str:
+    wanted = [Requirement(line) for line in requires("fedcopl-lab") or []]
+    core = [need for need in wanted if need.marker is None or need.marker.evaluate({"extra": ""})]
+    wrong = []
+    for need in core:
+        try:
+            if not need.specifier.contains(version(need.name), prereleases=True):
+                wrong.append(f"{need.name} {version(need.name)} (wants {need.specifier})")
+        except PackageNotFoundError:
+            wrong.append(f"{need.name} (not installed)")
+    if wrong:
+        raise FedCoPLError(f"{', '.join(wrong)}; run `make` again or pip install -r requirements.lock")
+    return f"all {len(core)} are installed"
+
+
+def _torch_pair() -> str:
+    import torch
+    import torchvision  # fails here when it was built for another torch
+
+    return f"torch {torch.__version__}, torchvision {torchvision.__version__}"
+
+
+def _gpu() -> str:
+    import torch
+
+    if not torch.cuda.is_available():
+        raise _MissingError("none that torch can use; everything here runs on the CPU, the paper profile wants a GPU")
+    return ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
+
+
+def _digits() -> str:
+    from fedcopl_lab.data import load_dataset
+
+    return f"{load_dataset('digits')!r}, checksum right"
+
+
+def _tiny() -> str:
+    from fedcopl_lab.models import load_clip
+
+    return f"sha256 {load_clip('tiny').sha256[:12]}… as in its manifest"
+
+
+def _openai_weights() -> str:
+    raise _MissingError("not in the package and not loadable in this version; needed by the paper profile only")
+
+
+def _store() -> str:
+    store = Store()
+    check_writable(store.root)
+    stored = store.runs()
+    return f"{len(stored)} runs, {sum(not run.complete for run in stored)} unfinished, in {_short(store.root)}"
+
+
+def _disk() -> str:
+    free = shutil.disk_usage(Store().root).free / 1e9
+    if free < ENOUGH_DISK_GB:
+        raise FedCoPLError(f"{free:.1f} GB free; the smoke profile wants {ENOUGH_DISK_GB:g} GB: free some space")
+    return f"{free:.0f} GB free"
+
+
+def _short(path: Path) -> str:
+    home = os.path.expanduser("~")
+    return str(path).replace(home, "~", 1) if home != "/" else str(path)

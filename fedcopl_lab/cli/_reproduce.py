@@ -1,0 +1,133 @@
+"""``fedcopl-lab reproduce`` and ``export``: from missing runs to figures, report and committed numbers."""
+
+import os
+import time
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._files import check_writable, checkout_root
+from fedcopl_lab._identity import key_of
+from fedcopl_lab.config import RunConfig, configure
+from fedcopl_lab.paper import (
+    ITEMS,
+    SEEDS,
+    Item,
+    collect,
+    find_items,
+    measured,
+    measured_folder,
+    measured_runs,
+    run_table,
+    runs_of,
+    write_measured,
+)
+from fedcopl_lab.store import Run, Store
+
+
+def reproduce(
+    profile: str | None = None,
+    names: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+    device: str = "cpu",
+    jobs: int | None = None,
+    out: str | None = None,
+    open_report: bool = False,
+    progress: bool = True,
+) -> int:
+    """Compute, draw, write, compare; prints where the report is."""
+    from fedcopl_lab.engine import sweep
+
+    items, profile = find_items(names), configure(profile).profile
+    chosen = tuple(seeds) if seeds else SEEDS
+    folder = Path(out) if out else figures_folder()
+    check_writable(folder)
+    configs = [config for _, _, config in runs_of(items, profile, chosen, device=device)]
+    store = Store()
+    unique = list({key_of(config): config for config in configs}.values())
+    jobs = jobs or (1 if device != "cpu" else os.cpu_count() or 1)
+    _announce(items, unique, store, jobs, profile)
+    start = time.perf_counter()
+    runs = sweep(unique, store, jobs, progress)
+    computed = time.perf_counter() - start
+    report = _write(items, profile, chosen, device, store, runs, folder, complete=names is None)
+    print(f"runs: {computed:.0f} s, figures and report: {time.perf_counter() - start - computed:.0f} s")
+    print(f"report: {report}")
+    if open_report:
+        webbrowser.open(report.resolve().as_uri())
+    return 0
+
+
+def export(profile: str | None, out: str | None) -> int:
+    """Write the numbers of every item, from stored runs, as the committed measurements of a profile."""
+    profile = configure(profile).profile
+    store = Store()
+    numbers = pd.concat([collect(item, profile, store=store) for item in ITEMS if item.reads != "nothing"])
+    runs = run_table([store.run(key) for key in numbers["key"].unique()])
+    for path in write_measured(Path(out) if out else measured_folder(), profile, numbers, runs):
+        print(f"wrote {path}")
+    return 0
+
+
+def figures_folder() -> Path:
+    """``figures/`` of the checkout, else of the current folder."""
+    return (checkout_root() or Path.cwd()) / "figures"
+
+
+def _write(
+    items: Sequence[Item],
+    profile: str,
+    seeds: Sequence[int],
+    device: str,
+    store: Store,
+    runs: Sequence[Run],
+    folder: Path,
+    complete: bool,
+) -> Path:
+    from fedcopl_lab.report import against_committed, save_item, write_report
+
+    origins = run_table(runs)
+    numbers = {item.id: collect(item, profile, seeds, store, device=device) for item in items}
+    for item in items:
+        used = origins[origins["key"].isin(numbers[item.id]["key"])]
+        save_item(item, numbers[item.id], used, folder, profile)
+    report = write_report(folder, items, numbers, origins, profile)
+    try:
+        print(_agreement(against_committed(pd.concat(numbers.values()), measured(profile))))
+    except FedCoPLError as nothing_committed:
+        print(nothing_committed)
+    return report
+
+
+def _agreement(table: pd.DataFrame) -> str:
+    if table.empty:
+        return "no committed number to compare with"
+    exact = int((table["verdict"] == "exact").sum())
+    off = table[table["verdict"] == "differs"]
+    text = f"against the committed numbers: {exact} of {len(table)} cells exact, {len(off)} outside tolerance"
+    return text + ("; another processor rounds differently, see the report" if len(off) else "")
+
+
+def _announce(items: Sequence[Item], configs: Sequence[RunConfig], store: Store, jobs: int, profile: str) -> None:
+    missing = [config for config in configs if not store.run(key_of(config)).complete]
+    print(
+        f"{len(items)} tables and figures in profile {profile}: {len(configs)} runs, {len(missing)} of them to compute"
+    )
+    if missing:
+        print(
+            f"about {_minutes(missing, jobs)} on {jobs} process(es); stop at any time, the next call goes on from there"
+        )
+
+
+def _minutes(missing: Sequence[RunConfig], jobs: int) -> str:
+    """From the committed timings: per method where that run was timed, else the mean of all."""
+    try:
+        timed = measured_runs(missing[0].profile).groupby("method")["seconds"].mean()
+    except FedCoPLError:
+        return "an unknown time (no run of this profile has been timed)"
+    seconds = sum(float(timed.get(config.method, timed.mean())) for config in missing) / jobs
+    start_up = 8.0  # every worker loads torch once
+    return f"{max(1, round((seconds + start_up) / 60))} min"

@@ -1,0 +1,110 @@
+"""The reference engine: one process runs a method round by round and stores each round as it ends."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from tqdm.auto import tqdm
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._files import to_json, write_atomic
+from fedcopl_lab._identity import key_of
+from fedcopl_lab.config import RunConfig
+from fedcopl_lab.data import Federation
+from fedcopl_lab.engine._environment import environment
+from fedcopl_lab.methods import FederationState, PromptMethod, Setting, ZeroShot
+from fedcopl_lab.store import Run, Store
+
+
+def run(config: RunConfig, store: Store | None = None, progress: bool = True) -> Run:
+    """Run a configuration, or return it at once when it is stored already.
+
+    Each round is stored when it ends. A run that was interrupted at any moment goes on after its last
+    stored round and ends with the same bytes. Two processes asked for the same run compute it once.
+
+    Args:
+        config: from :func:`fedcopl_lab.configure`.
+        store: where to keep it; None takes ``$FEDCOPL_LAB_HOME``, else ``runs/`` of the checkout.
+        progress: show a bar over the rounds.
+
+    Returns:
+        The complete run.
+
+    Raises:
+        FedCoPLError: data, weights or device that are not there, a federation that cannot be drawn, nothing
+            to train on, a store that cannot be written.
+
+    >>> run = lab.run(lab.configure("smoke", method="FedCoPL", seed=1))
+    >>> run.result["accuracy"]
+
+    Shown in notebook ``00_quickstart``.
+    """
+    _check_device(config.device)
+    store = store or Store()
+    key = key_of(config)
+    if store.run(key).complete:
+        return store.run(key)
+    with store.locked(key) as stored:
+        if not stored.complete:
+            with _threads(config.threads):
+                _compute(config, stored, progress)
+    return stored
+
+
+def _compute(config: RunConfig, stored: Run, progress: bool) -> None:
+    setting = Setting.of(config)
+    write_atomic(stored.path / "config.json", to_json(config.as_dict()))
+    write_atomic(stored.path / "split.json", to_json(_split(setting.federation)))
+    write_atomic(stored.path / "environment.json", to_json(environment(config.device, config.threads)))
+    if config.method == "zero-shot":
+        start = time.perf_counter()
+        row = ZeroShot(setting).report()
+        stored.commit(row, {}, time.perf_counter() - start)
+    else:
+        _rounds(PromptMethod(setting), stored, progress)
+    stored.finish()
+
+
+def _rounds(method: PromptMethod, stored: Run, progress: bool) -> None:
+    config = method.config
+    done = stored.rounds_done()
+    state = FederationState.from_tensors(stored.load_state(), config.device) if done else method.initial_state()
+    bar = tqdm(total=config.rounds, initial=done, desc=config.label, unit="round", disable=not progress)
+    with bar:
+        while state.round < config.rounds:
+            start = time.perf_counter()
+            state, row = method.step(state)
+            stored.commit(row, state.to_tensors(), time.perf_counter() - start)
+            bar.update()
+
+
+def _split(federation: Federation) -> dict[str, Any]:
+    shards = [{"train": shard.train.tolist(), "test": shard.test.tolist()} for shard in federation.shards]
+    counts = {part: federation.class_counts(part).tolist() for part in ("train", "test")}
+    return {"shards": shards, "class_counts": counts, "sha256": federation.sha256}
+
+
+def _check_device(device: str) -> None:
+    kind = device.split(":")[0]
+    if kind not in ("cpu", "cuda", "mps"):
+        raise FedCoPLError(f"device={device!r} is unknown; choose cpu, cuda or mps")
+    there: dict[str, Callable[[], bool]] = {
+        "cpu": lambda: True,
+        "cuda": torch.cuda.is_available,
+        "mps": torch.backends.mps.is_available,
+    }
+    if not there[kind]():
+        raise FedCoPLError(f"device={device!r} is not available to torch {torch.__version__} here; use device='cpu'")
+
+
+@contextmanager
+def _threads(wanted: int) -> Iterator[None]:
+    """Run with the thread count that the run key names: another count may round sums differently."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(wanted)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

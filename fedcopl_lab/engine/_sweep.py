@@ -1,0 +1,99 @@
+"""Many runs at once: one-thread processes work through a list, one bar shows all rounds and the time left."""
+
+import multiprocessing
+import os
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from pathlib import Path
+
+from tqdm.auto import tqdm
+
+from fedcopl_lab._identity import key_of
+from fedcopl_lab.config import RunConfig
+from fedcopl_lab.store import Run, Store
+
+POLL_SECONDS = 0.5
+
+
+def sweep(
+    configs: Sequence[RunConfig], store: Store | None = None, jobs: int | None = None, progress: bool = True
+) -> list[Run]:
+    """Run every configuration that is not stored yet, several at a time.
+
+    Args:
+        configs: what to run; repeated ones are computed once.
+        store: where to keep the runs; None takes the default store.
+        jobs: worker processes; None takes one per core. 1 computes in this process.
+        progress: show one bar over the rounds of all runs.
+
+    Returns:
+        The complete runs, in the order of ``configs``.
+
+    Raises:
+        FedCoPLError: the first error of a run; the others are stored as far as they came.
+
+    >>> runs = sweep([lab.configure("smoke", seed=s) for s in range(3)])
+
+    Shown in notebook ``fedcopl_main_table1``.
+    """
+    store = store or Store()
+    keys = [key_of(config) for config in configs]
+    waiting = {key: c for key, c in zip(keys, configs, strict=True) if not store.run(key).complete}
+    jobs = min(jobs or os.cpu_count() or 1, max(len(waiting), 1))
+    # the longest first, so that no worker is left alone with a long run at the end
+    order = sorted(waiting.values(), key=lambda config: -config.rounds * config.local_epochs)
+    with tqdm(total=_rounds(order), desc="runs", unit="round", disable=not (progress and order)) as bar:
+        if jobs == 1:
+            _one_by_one(order, store, bar)
+        elif order:
+            _in_processes(order, store, jobs, bar)
+    return [store.run(key) for key in keys]
+
+
+def _one_by_one(order: Sequence[RunConfig], store: Store, bar: "tqdm[None]") -> None:
+    from fedcopl_lab.engine._local import run
+
+    for config in order:
+        run(config, store, progress=False)
+        bar.update(_rounds([config]))
+
+
+def _in_processes(order: Sequence[RunConfig], store: Store, jobs: int, bar: "tqdm[None]") -> None:
+    others = multiprocessing.active_children()
+    context = multiprocessing.get_context("spawn")  # a forked torch may hang on its threads
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_ignore_interrupt) as pool:
+        pending: set[Future[None]] = {pool.submit(_work, config, store.root) for config in order}
+        keys = [key_of(config) for config in order]
+        try:
+            while pending:
+                finished, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    future.result()
+                bar.n = sum(_rounds_stored(store.run(key)) for key in keys)
+                bar.refresh()
+        except BaseException:
+            for process in multiprocessing.active_children():
+                if process not in others:
+                    process.terminate()  # rounds already stored stay; the rest is computed by the next call
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _work(config: RunConfig, root: Path) -> None:
+    from fedcopl_lab.engine._local import run
+
+    run(config, Store(root), progress=False)
+
+
+def _ignore_interrupt() -> None:
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C ends
+
+
+def _rounds(configs: Sequence[RunConfig]) -> int:
+    return sum(max(config.rounds, 1) for config in configs)
+
+
+def _rounds_stored(run: Run) -> int:
+    return max(run.rounds_done(), 1) if run.complete else run.rounds_done()

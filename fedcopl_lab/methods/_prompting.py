@@ -1,0 +1,173 @@
+"""FedCoPL and PromptFL: label, train prompts locally, average some of them, test."""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.config import RunConfig
+from fedcopl_lab.methods._labels import LabelPhase, copl, fpl
+from fedcopl_lab.methods._reporting import label_report, round_report
+from fedcopl_lab.methods._setting import Setting
+from fedcopl_lab.methods._state import PARTS, SHARED, FederationState
+from fedcopl_lab.seeding import torch_generator
+from fedcopl_lab.steps import Evaluation, LocalUpdate, PromptState, aggregate, evaluate, train_round
+
+
+class PromptMethod:
+    """Federated prompt tuning of a frozen CLIP with pseudo-labels (Sec. 3.3-3.4, supplement Alg. 1).
+
+    What a client starts from: the server's prompt where the server averages it, its own otherwise. What it
+    does: :func:`train_round` on its pseudo-labels. What it sends: the prompts named by
+    ``config.aggregate``, and its filtered counts at a label phase. How it predicts: with the prompts it
+    would start the next round from. FedCoPL sends the visual prompt only; PromptFL sends both.
+
+    Args:
+        setting: data, federation and model of the run.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.config: RunConfig = setting.config
+        self.shared = SHARED[self.config.aggregate]
+
+    @property
+    def stream_seed(self) -> int:
+        """Seed of everything but the initial prompts; the released code keeps it fixed over its trials."""
+        return self.config.seed if self.config.seed_scope == "everything" else 0
+
+    def initial_state(self) -> FederationState:
+        """Every client starts from the same prompts, N(0, 0.02²)."""
+        first = self.setting.prompted.initial_prompts(torch_generator(self.config.seed, "initial prompts"))
+        start = dict(zip(PARTS, first, strict=True))
+        clients = {part: value.expand(self.config.n_clients, *value.shape).clone() for part, value in start.items()}
+        return FederationState(
+            round=0, server={part: start[part] for part in self.shared}, clients=clients, momentum={}
+        )
+
+    def step(self, state: FederationState) -> tuple[FederationState, dict[str, Any]]:
+        """One communication round: the next state, and the row that reports it."""
+        row: dict[str, Any] = {"round": state.round + 1}
+        counts_sent = 0
+        if self._labels_are_due(state.round):
+            phase = self._label(state)
+            state = replace(state, labels=phase.labels, quota=phase.quota)
+            row["labels"] = label_report(phase, self.setting)
+            counts_sent = phase.quota.nbytes if phase.filtered else 0
+        participants = self._participants(state)
+        updates, momentum = self._train(state, participants)
+        after = self._merge(state, participants, updates, momentum)
+        evaluation = self._evaluate(after, everywhere=after.round == self.config.rounds)
+        row |= round_report(state, updates, evaluation, self.setting)
+        row |= self._traffic(updates, counts_sent)
+        return after, row
+
+    def predict(self, state: FederationState, client: int, indices: Int[Tensor, "n"]) -> Int[Tensor, "n"]:
+        """The classes that a client's model gives to images of the data set, [n]."""
+        return self._logits(state, client, indices).argmax(dim=1).cpu()
+
+    def _labels_are_due(self, round_index: int) -> bool:
+        every = self.config.refresh_every
+        return round_index % every == 0 if every else round_index == 0
+
+    def _label(self, state: FederationState) -> LabelPhase:
+        clients = range(self.config.n_clients)
+        if state.round == 0:
+            logits = [self.setting.zero_shot_logits[self.setting.train_indices(k)] for k in clients]
+        else:
+            local = self.config.relabel_with == "local"
+            logits = [self._logits(state, k, self.setting.train_indices(k), local).float().cpu() for k in clients]
+        if self.config.labeller == "FPL":
+            return fpl(logits, self.config)
+        phase = state.round // self.config.refresh_every if self.config.refresh_every else 0
+        return copl(logits, self.config, n_train=self.setting.n_train, phase=phase)
+
+    def _participants(self, state: FederationState) -> list[int]:
+        wanted = max(int(self.config.participation * self.config.n_clients), 1)
+        generator = torch_generator(self.stream_seed, "participation", state.round)
+        drawn = torch.randperm(self.config.n_clients, generator=generator)[:wanted].sort().values.tolist()
+        trained = [k for k in drawn if len(state.labels[k])]
+        if not trained:
+            raise FedCoPLError(
+                f"round {state.round + 1}: clients {drawn} take part but hold 0 pseudo-labelled images; "
+                "lower q_conf or q_ent, or raise participation"
+            )
+        return trained
+
+    def _train(
+        self, state: FederationState, participants: list[int]
+    ) -> tuple[dict[int, LocalUpdate], dict[str, Tensor]]:
+        """Each participant's update, and the SGD buffers that outlive the round."""
+        kept = {part: buffers.clone() for part, buffers in state.momentum.items()}
+        updates = {}
+        for k in participants:
+            slot = {"shared": 0, "per_client": k, "reset": None}[self.config.momentum_state]
+            carried = {part: buffers[slot] for part, buffers in kept.items()} if slot is not None else {}
+            text, visual = state.prompts(k)
+            updates[k] = train_round(
+                self.setting.prompted,
+                self.setting.tokens[self.setting.train_indices(k)],
+                state.labels[k],
+                PromptState(text=text, visual=visual, round=state.round, momentum=carried),
+                config=self.config,
+                generator=torch_generator(self.stream_seed, "batches", state.round, k),
+            )
+            if slot is not None:
+                rows = 1 if self.config.momentum_state == "shared" else self.config.n_clients
+                for part, buffer in updates[k].momentum.items():
+                    # zeros stand for "no step yet": SGD's first step from them is its first step from nothing
+                    kept.setdefault(part, torch.zeros(rows, *buffer.shape, dtype=buffer.dtype, device=buffer.device))
+                    kept[part][slot] = buffer
+        return updates, kept
+
+    def _merge(
+        self,
+        state: FederationState,
+        participants: list[int],
+        updates: dict[int, LocalUpdate],
+        momentum: dict[str, Tensor],
+    ) -> FederationState:
+        clients = {part: stack.clone() for part, stack in state.clients.items()}
+        for k, update in updates.items():
+            for part in PARTS:
+                clients[part][k] = getattr(update, part)
+        weights = self._weights(state)[participants]
+        server = {part: aggregate(clients[part][participants], weights) for part in self.shared}
+        return replace(state, round=state.round + 1, server=server, clients=clients, momentum=momentum)
+
+    def _weights(self, state: FederationState) -> Tensor:
+        if self.config.weight_by == "quota" and state.quota is not None:
+            return state.quota.sum(dim=1)
+        return torch.tensor([len(labels) for labels in state.labels])
+
+    @torch.no_grad()
+    def _logits(self, state: FederationState, client: int, indices: Tensor, local: bool = False) -> Tensor:
+        text, visual = state.prompts(client, local)
+        prompted = self.setting.prompted
+        features = self.setting.image_features(indices, visual)
+        return prompted.logits_from_features(features, prompted.text_features(text))
+
+    @torch.no_grad()
+    def _evaluate(self, state: FederationState, everywhere: bool) -> Evaluation:
+        """Test all clients; where they share the visual prompt, the images are encoded once for all."""
+        setting = self.setting
+        if "visual" not in self.shared:
+            predictor = lambda k, indices: self.predict(state, k, indices)  # noqa: E731
+        else:
+            features = setting.image_features(setting.dataset.test_indices, state.server["visual"])
+            place = torch.full((len(setting.dataset),), -1)
+            place[setting.dataset.test_indices] = torch.arange(len(features))
+
+            def predictor(k: int, indices: Tensor) -> Tensor:
+                texts = setting.prompted.text_features(state.prompts(k)[0])
+                return setting.prompted.logits_from_features(features[place[indices]], texts).argmax(dim=1).cpu()
+
+        return evaluate(predictor, setting.federation.shards, setting.dataset.labels, everywhere)
+
+    def _traffic(self, updates: dict[int, LocalUpdate], counts_bytes: int) -> dict[str, int]:
+        """Bytes that cross the network in the round, over all clients: what is sent, not what is kept."""
+        prompts = sum(getattr(update, part).nbytes for update in updates.values() for part in self.shared)
+        return {"bytes_up": prompts + counts_bytes, "bytes_down": prompts + counts_bytes}

@@ -1,0 +1,144 @@
+"""The fixed surroundings of a run: data, federation and frozen model, with what can be computed once."""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.config import RunConfig
+from fedcopl_lab.data import Dataset, Federation, load_dataset, partition
+from fedcopl_lab.methods._state import FederationState
+from fedcopl_lab.models import CLIPBundle, PromptedCLIP, load_clip
+from fedcopl_lab.models.prompted_clip import image_tokens
+from fedcopl_lab.steps import template_features, zero_shot
+
+IMAGES_PER_FORWARD = 256
+
+
+@dataclass(frozen=True, repr=False)
+class Setting:
+    """What stays the same over the rounds of a run.
+
+    Attributes:
+        config: the run.
+        dataset: images, labels (for reporting only on the training part) and class names.
+        federation: which client holds which images.
+        clip: the frozen model.
+        prompted: the same with the run's prompts.
+    """
+
+    config: RunConfig
+    dataset: Dataset
+    federation: Federation
+    clip: CLIPBundle
+    prompted: PromptedCLIP
+
+    @classmethod
+    def of(cls, config: RunConfig) -> "Setting":
+        """Load the data and weights that a configuration names, and split the data."""
+        dataset = load_dataset(config.dataset)
+        federation = partition(
+            dataset,
+            config.scheme,
+            config.n_clients,
+            beta=config.beta,
+            fraction=config.fraction or 1.0,
+            seed=config.seed if config.seed_scope == "everything" else 0,
+            mode=config.partition_mode,
+            min_train=config.min_train,
+            min_test=config.min_test,
+            test_split=config.test_split,
+        )
+        clip = load_clip(config.clip, device=config.device)
+        prompted = PromptedCLIP(
+            clip.model,
+            clip.tokenizer,
+            dataset.class_names,
+            n_text=config.n_text,
+            visual_depth=config.visual_depth,
+            n_visual=config.n_visual,
+        )
+        return cls(config, dataset, federation, clip, prompted)
+
+    @property
+    def tokens(self) -> Float[Tensor, "n_all tokens width"]:
+        """What enters the first image layer for every image; nothing augments, so it never changes."""
+        return _frozen(self.config).tokens
+
+    @property
+    def zero_shot_logits(self) -> Float[Tensor, "n_all c"]:
+        """Scores of the plain CLIP for every image."""
+        return _frozen(self.config).zero_shot_logits
+
+    def train_indices(self, client: int) -> Int[Tensor, "n"]:
+        """A client's training images, as indices of the data set."""
+        return self.federation.indices(client, "train")
+
+    @property
+    def n_train(self) -> int:
+        """Training images of all clients."""
+        return sum(len(shard.train) for shard in self.federation.shards)
+
+    @torch.no_grad()
+    def image_features(self, indices: Int[Tensor, "n"], visual_prompt: Tensor) -> Float[Tensor, "n d"]:
+        """Unit image features under a visual prompt, in bounded portions."""
+        parts = indices.split(IMAGES_PER_FORWARD)
+        return torch.cat([self.prompted.image_features(self.tokens[part], visual_prompt) for part in parts])
+
+    def __repr__(self) -> str:
+        return f"Setting({self.config.label})"
+
+
+class _Frozen:
+    """What depends on data and weights only: computed once per process, shared by its runs."""
+
+    def __init__(self, dataset: Dataset, clip: CLIPBundle) -> None:
+        self.dataset, self.clip = dataset, clip
+
+    @cached_property
+    def tokens(self) -> Float[Tensor, "n_all tokens width"]:
+        parts = self.dataset.images.split(IMAGES_PER_FORWARD)
+        return torch.cat([image_tokens(self.clip.model, self.clip.to_input(part)) for part in parts])
+
+    @cached_property
+    def zero_shot_logits(self) -> Float[Tensor, "n_all c"]:
+        return zero_shot(self.clip, self.dataset).logits
+
+
+def _frozen(config: RunConfig) -> _Frozen:
+    return _frozen_for(config.dataset, config.clip, config.device, config.threads)
+
+
+@lru_cache(maxsize=2)
+def _frozen_for(dataset: str, clip: str, device: str, threads: int) -> _Frozen:
+    """Kept per thread count too: sums may round differently, and a run key promises its bytes."""
+    return _Frozen(load_dataset(dataset), load_clip(clip, device=device))
+
+
+@torch.no_grad()
+def predict_images(
+    config: RunConfig, tensors: dict[str, Tensor], images: UInt8[Tensor, "n 3 h w"], client: int
+) -> Int[Tensor, "n"]:
+    """Classes that a client's stored prompts give to new images; ``Run.predict`` is the way in.
+
+    Args:
+        config: the run's configuration.
+        tensors: its stored state; empty for a zero-shot run.
+        images: uint8 pixels at the model's size, [n, 3, H, W].
+        client: whose text prompt, 0 to K - 1.
+
+    Raises:
+        FedCoPLError: no such client, or images of another size.
+    """
+    if not 0 <= client < config.n_clients:
+        raise FedCoPLError(f"client={client} does not exist; expected 0 to {config.n_clients - 1}")
+    setting = Setting.of(config)
+    pixels = setting.clip.to_input(images.to(config.device))
+    if not tensors:
+        texts = template_features(setting.clip, setting.dataset.class_names, setting.dataset.template)
+        return (setting.clip.model.encode_image(pixels, normalize=True) @ texts.T).argmax(dim=1).cpu()
+    text, visual = FederationState.from_tensors(tensors, config.device).prompts(client)
+    return setting.prompted.logits(pixels, text, visual).argmax(dim=1).cpu()

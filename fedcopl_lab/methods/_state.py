@@ -1,0 +1,81 @@
+"""What a federation of prompted CLIPs knows between two rounds, and how it goes into a file."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from fedcopl_lab.steps import PseudoLabels
+
+PARTS = ("text", "visual")
+"""The two prompts, in the order in which they are stored and sent."""
+
+SHARED: dict[str, tuple[str, ...]] = {"none": (), "text": ("text",), "visual": ("visual",), "both": PARTS}
+"""Which prompts the server averages, by ``config.aggregate``."""
+
+
+@dataclass(frozen=True, repr=False)
+class FederationState:
+    """Prompts, optimiser buffers and pseudo-labels after a number of rounds.
+
+    Attributes:
+        round: rounds that lie behind.
+        server: the prompts that the server averages, by part.
+        clients: every client's latest own prompts, by part, [K, …].
+        momentum: SGD buffers by part, [K, …] or, shared by all clients, [1, …]; empty when reset each round.
+        labels: pseudo-labels of each client, since the last label phase.
+        quota: images wanted per client and class in that phase, [K, C].
+    """
+
+    round: int
+    server: dict[str, Tensor]
+    clients: dict[str, Float[Tensor, "k *prompt"]]
+    momentum: dict[str, Tensor]
+    labels: tuple[PseudoLabels, ...] = ()
+    quota: Int[Tensor, "k c"] | None = None
+
+    def prompts(self, client: int, local: bool = False) -> tuple[Tensor, Tensor]:
+        """(text, visual) that a client uses: the server's where there is one, its own otherwise.
+
+        With ``local`` the client's own latest prompts throughout, before aggregation.
+        """
+        own = {part: stack[client] for part, stack in self.clients.items()}
+        both = own if local else own | self.server
+        return both["text"], both["visual"]
+
+    def __repr__(self) -> str:
+        return f"FederationState(after round {self.round}, {len(self.clients['text'])} clients)"
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """The state as named tensors, for a safetensors file."""
+        tensors = {f"server.{part}": value for part, value in self.server.items()}
+        tensors |= {f"clients.{part}": value for part, value in self.clients.items()}
+        tensors |= {f"momentum.{part}": value for part, value in self.momentum.items()}
+        tensors["round"] = torch.tensor(self.round)
+        if self.quota is not None:
+            tensors["quota"] = self.quota
+        for k, chosen in enumerate(self.labels):
+            tensors[f"labels.{k:04d}.indices"] = chosen.indices
+            tensors[f"labels.{k:04d}.labels"] = chosen.labels
+        return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor], device: str) -> "FederationState":
+        """The inverse of :meth:`to_tensors`; prompts go to the device, labels stay on the CPU."""
+
+        def group(prefix: str) -> dict[str, Tensor]:
+            return {p: tensors[f"{prefix}.{p}"].to(device) for p in PARTS if f"{prefix}.{p}" in tensors}
+
+        clients = sorted(name.split(".")[1] for name in tensors if name.endswith(".indices"))
+        labels = tuple(
+            PseudoLabels(indices=tensors[f"labels.{k}.indices"], labels=tensors[f"labels.{k}.labels"]) for k in clients
+        )
+        return cls(
+            round=int(tensors["round"]),
+            server=group("server"),
+            clients=group("clients"),
+            momentum=group("momentum"),
+            labels=labels,
+            quota=tensors.get("quota"),
+        )

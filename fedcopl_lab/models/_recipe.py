@@ -1,0 +1,243 @@
+"""The recipe of the `tiny` CLIP: contrastive training on printed digits and their captions, nothing else."""
+
+import hashlib
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import open_clip
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+from tqdm.auto import tqdm
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.models._captions import caption_table
+from fedcopl_lab.models._card import card_files, make_card
+from fedcopl_lab.models._checkpoint import (
+    build_clip,
+    check_writable,
+    checkpoint_bytes,
+    clip_from_bytes,
+    model_config,
+    write_checkpoint,
+)
+from fedcopl_lab.models._glyphs import Distortion, GlyphBatch, draw_glyphs
+from fedcopl_lab.models.clip import EMBEDDED_MODELS, CLIPBundle, bundle
+from fedcopl_lab.seeding import derived_seed, torch_generator
+
+_MAX_LOG_SCALE = 4.6052  # a logit scale of 100, CLIP's own ceiling
+_CHUNK = 2000  # glyphs drawn at a time; bounds the memory of the distortion
+
+
+@dataclass(frozen=True)
+class TinyRecipe:
+    """Everything that decides the weights of `tiny`; equal recipes on one machine give equal bytes.
+
+    Attributes:
+        steps: optimiser steps.
+        batch_size: images per step.
+        captions: captions per step, spread evenly over the ten digits (a multiple of 10).
+        pool: distinct distorted glyphs drawn before training.
+        numerals: share of captions that spell the digit as a numeral.
+        lr: peak learning rate of AdamW, reached after ``warmup`` of the steps, then a cosine to zero.
+        warmup: share of the steps.
+        weight_decay: on matrices only.
+        distortion: how far the glyphs are bent.
+        seed: of the initial weights, the glyphs and the batches.
+        threads: torch threads while training; the sums, and so the bytes, depend on it.
+    """
+
+    steps: int = 1200
+    batch_size: int = 128
+    captions: int = 40
+    pool: int = 40_000
+    numerals: float = 0.25
+    lr: float = 2e-3
+    warmup: float = 0.1
+    weight_decay: float = 0.05
+    distortion: Distortion = field(default_factory=Distortion)
+    seed: int = 0
+    threads: int = 2
+
+    def __post_init__(self) -> None:
+        for count in ("steps", "batch_size", "captions", "pool", "threads"):
+            value = getattr(self, count)
+            if value < 1:
+                raise FedCoPLError(f"{count}={value} trains nothing; use 1 or more")
+        if self.captions % 10:
+            raise FedCoPLError(f"captions={self.captions} cannot be spread over ten digits; use a multiple of 10")
+        if not 0 < self.lr < math.inf:
+            raise FedCoPLError(f"lr={self.lr} is no learning rate; use a positive number such as 0.002")
+        if not 0 < self.warmup < 1:
+            raise FedCoPLError(f"warmup={self.warmup} is outside (0, 1); use a share such as 0.1")
+        if not 0 <= self.numerals <= 1:
+            raise FedCoPLError(f"numerals={self.numerals} is outside [0, 1]; use a share such as 0.25")
+
+
+@dataclass(frozen=True, repr=False)
+class TrainedTiny:
+    """A trained `tiny` and where it was written.
+
+    Attributes:
+        bundle: the model as it will be loaded.
+        folder: holds ``tiny.safetensors``, ``tiny.card.json``, ``tiny.md`` and ``tiny.toml``.
+        card: recipe, provenance, checksum and measured numbers.
+    """
+
+    bundle: CLIPBundle
+    folder: Path
+    card: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"TrainedTiny({self.bundle!r}, folder={str(self.folder)!r})"
+
+
+@contextmanager
+def _torch_threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def contrastive_loss(
+    image_features: Float[Tensor, "images width"],
+    text_features: Float[Tensor, "captions width"],
+    image_labels: Int[Tensor, "images"],
+    caption_labels: Int[Tensor, "captions"],
+    logit_scale: Float[Tensor, ""],
+) -> Float[Tensor, ""]:
+    """CLIP's symmetric contrastive loss where several captions fit an image and several images a caption.
+
+    With ten digits, most pairs of a batch that are not "the" pair still belong together. The target of each
+    row is therefore spread evenly over all entries of its digit instead of being on the diagonal; with one
+    image and one caption per digit it is CLIP's loss. A caption whose digit no image shows has no target
+    and adds nothing.
+
+    Args:
+        image_features: unit rows.
+        text_features: unit rows.
+        image_labels: the digit each image shows.
+        caption_labels: the digit each caption names.
+        logit_scale: the factor on the cosines.
+    """
+    logits = logit_scale * image_features @ text_features.T
+    same = (image_labels[:, None] == caption_labels[None, :]).to(logits.dtype)
+    to_caption = same / same.sum(dim=1, keepdim=True).clamp(min=1)
+    to_image = same.T / same.T.sum(dim=1, keepdim=True).clamp(min=1)
+    return (F.cross_entropy(logits, to_caption) + F.cross_entropy(logits.T, to_image)) / 2
+
+
+def _draw_pool(recipe: TinyRecipe) -> GlyphBatch:
+    generator = torch_generator(recipe.seed, "tiny-glyphs")
+    sizes = [min(_CHUNK, recipe.pool - start) for start in range(0, recipe.pool, _CHUNK)]
+    parts = [draw_glyphs(size, generator, distortion=recipe.distortion) for size in sizes]
+    return GlyphBatch(
+        torch.cat([part.images for part in parts]),
+        torch.cat([part.labels for part in parts]),
+        torch.cat([part.faces for part in parts]),
+    )
+
+
+def _optimiser(model: open_clip.CLIP, recipe: TinyRecipe) -> torch.optim.AdamW:
+    matrices = [weight for weight in model.parameters() if weight.ndim > 1]
+    others = [weight for weight in model.parameters() if weight.ndim < 2]
+    groups = [
+        {"params": matrices, "weight_decay": recipe.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=recipe.lr, betas=(0.9, 0.98))
+
+
+def _train(recipe: TinyRecipe, progress: bool) -> bytes:
+    """Train the model with only the vocabulary rows that captions use, and return the checkpoint."""
+    table = caption_table(int(model_config("tiny")["text_cfg"]["context_length"]))
+    # Ranks keep the order of ids, so the end token stays the largest one, where CLIP reads the caption.
+    captions = torch.searchsorted(table.token_ids, table.tokens) * (table.tokens > 0)
+    model = build_clip("tiny", derived_seed(recipe.seed, "tiny-weights"), vocab_size=len(table.token_ids)).train()
+    pool = _draw_pool(recipe)
+    inputs = bundle("tiny", model, sha256="").to_input(pool.pixels)
+    optimiser = _optimiser(model, recipe)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimiser, recipe.lr, total_steps=recipe.steps + 1, pct_start=recipe.warmup, cycle_momentum=False
+    )
+    generator = torch_generator(recipe.seed, "tiny-batches")
+    digits = torch.arange(recipe.captions) % 10
+    for _ in tqdm(range(recipe.steps), desc="train tiny", disable=not progress):
+        chosen = torch.randint(len(inputs), (recipe.batch_size,), generator=generator)
+        template = torch.randint(len(captions), (recipe.captions,), generator=generator)
+        spelling = (torch.rand(recipe.captions, generator=generator) < recipe.numerals).long()
+        loss = contrastive_loss(
+            model.encode_image(inputs[chosen], normalize=True),
+            model.encode_text(captions[template, digits, spelling], normalize=True),
+            pool.labels[chosen],
+            digits,
+            model.logit_scale.exp(),
+        )
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+        with torch.no_grad():
+            model.logit_scale.clamp_(max=_MAX_LOG_SCALE)
+    return checkpoint_bytes(model, table.token_ids)
+
+
+def train_tiny(recipe: TinyRecipe, out_dir: Path | str, progress: bool = True) -> TrainedTiny:
+    """Train `tiny` from printed glyphs and write weights, card and manifest to a folder.
+
+    Args:
+        recipe: everything that decides the weights.
+        out_dir: folder for ``tiny.safetensors``, ``tiny.card.json``, ``tiny.md`` and ``tiny.toml``.
+        progress: show a progress bar.
+
+    Raises:
+        FedCoPLError: the folder cannot be written.
+    """
+    folder = Path(out_dir)
+    check_writable(folder)
+    start = time.perf_counter()
+    with _torch_threads(recipe.threads):
+        content = _train(recipe, progress)
+    minutes = (time.perf_counter() - start) / 60
+    trained = bundle("tiny", clip_from_bytes("tiny", content), hashlib.sha256(content).hexdigest())
+    card = make_card(trained, asdict(recipe), minutes=minutes, n_bytes=len(content))
+    write_checkpoint(folder, {"tiny.safetensors": content, **card_files(card)})
+    return TrainedTiny(trained, folder, card)
+
+
+def train_embedded(
+    name: str = "tiny", *, out_dir: Path | str, steps: int | None = None, progress: bool = True
+) -> TrainedTiny:
+    """Train an embedded model again with the recipe in the package; the packaged weights stay as they are.
+
+    Args:
+        name: ``"tiny"``.
+        out_dir: folder for weights, card and manifest.
+        steps: optimiser steps; ``None``: the recipe's.
+        progress: show a progress bar.
+
+    Raises:
+        FedCoPLError: unknown name, fewer than 1 step, or a folder that cannot be written.
+
+    >>> trained = lab.train_embedded("tiny", out_dir="trial", steps=20)
+    >>> trained.bundle.name
+    'tiny'
+
+    Notebook: 00_quickstart.
+    """
+    if name not in EMBEDDED_MODELS:
+        known = ", ".join(map(repr, EMBEDDED_MODELS))
+        raise FedCoPLError(f"no recipe for model {name!r}, expected one of {known}; choose one of these")
+    recipe = TinyRecipe()
+    if steps is not None:  # a short trial needs no more glyphs than it looks at
+        recipe = replace(recipe, steps=steps, pool=max(1, min(recipe.pool, steps * recipe.batch_size)))
+    return train_tiny(recipe, out_dir, progress)

@@ -1,0 +1,153 @@
+"""Load a CLIP by name, with everything needed to use it: model, tokenizer, image transform, checksum."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import open_clip
+import torch
+from jaxtyping import Float, Int, UInt8
+from open_clip.transform import PreprocessCfg, image_transform_v2
+from PIL import Image
+from torch import Tensor
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.data import read_manifest_table
+from fedcopl_lab.models._checkpoint import (
+    EMBEDDED_FOLDER,
+    MEAN,
+    STD,
+    clip_from_bytes,
+    model_config,
+    read_checked,
+)
+
+EMBEDDED_MODELS = ("tiny",)
+OPENAI_MODELS = ("ViT-B-32", "ViT-B-16", "RN50")
+
+
+@dataclass(frozen=True, repr=False)
+class CLIPBundle:
+    """A frozen CLIP and what belongs to it.
+
+    Attributes:
+        name: the name it was loaded by.
+        model: the open_clip model, in evaluation mode, without gradients; shared by all who load it.
+        tokenizer: list of strings -> token ids [n, context_length].
+        preprocess: PIL image -> normalised float tensor [3, image_size, image_size].
+        image_size: side of the input in pixels.
+        mean: per-channel mean that the input is normalised with.
+        std: per-channel standard deviation that the input is normalised with.
+        sha256: checksum of the weights file.
+        context_length: text positions, start and end token included.
+    """
+
+    name: str
+    model: open_clip.CLIP
+    tokenizer: Callable[[list[str]], Int[Tensor, "n context"]]
+    preprocess: Callable[[Image.Image], Float[Tensor, "3 side side"]]
+    image_size: int
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    sha256: str
+    context_length: int
+
+    def __repr__(self) -> str:
+        return (
+            f"CLIPBundle(name={self.name!r}, image_size={self.image_size}, "
+            f"context_length={self.context_length}, sha256={self.sha256[:12]})"
+        )
+
+    def to_input(self, images: UInt8[Tensor, "n 3 h w"]) -> Float[Tensor, "n 3 h w"]:
+        """Scale uint8 images of the model's size to [0, 1] and normalise them.
+
+        The result has the model's dtype and lies on its device.
+
+        Args:
+            images: uint8 pixels, already ``image_size`` on each side.
+
+        Raises:
+            FedCoPLError: the images are not of the model's size.
+
+        >>> clip = lab.load_clip("tiny")
+        >>> clip.to_input(torch.zeros(2, 3, 8, 8, dtype=torch.uint8)).shape
+        torch.Size([2, 3, 8, 8])
+        """
+        if images.shape[2:] != (self.image_size, self.image_size):
+            raise FedCoPLError(
+                f"images of {images.shape[2]}x{images.shape[3]} pixels do not fit {self.name}, which takes "
+                f"{self.image_size}x{self.image_size}; resize them first, for one image with .preprocess"
+            )
+        scale = self.model.logit_scale
+        pixels = images.to(device=scale.device, dtype=scale.dtype) / 255
+        mean, std = pixels.new_tensor(self.mean), pixels.new_tensor(self.std)
+        return (pixels - mean[:, None, None]) / std[:, None, None]
+
+
+def load_clip(name: str, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32) -> CLIPBundle:
+    """Load a frozen CLIP by name; the paper's frozen model of sec. 3, at the size of the profile.
+
+    ``"tiny"`` is in the package: a ViT CLIP for 8×8 images, trained on printed digits only, so that its
+    predictions on handwritten digits are zero-shot. A second call with the same arguments returns the same
+    frozen model.
+
+    Args:
+        name: ``"tiny"``.
+        device: where the model lives.
+        dtype: floating type of its weights; labels are selected in float32.
+
+    Raises:
+        FedCoPLError: the name is unknown or not available yet, the device or dtype cannot be used, or the
+            weights file is not the expected one.
+
+    >>> clip = lab.load_clip("tiny")
+    >>> clip.model.encode_text(clip.tokenizer(["a photo of the digit three."])).shape
+    torch.Size([1, 64])
+
+    Notebook: 00_quickstart.
+    """
+    if name in OPENAI_MODELS:
+        raise FedCoPLError(
+            f"model {name!r} needs OpenAI's CLIP weights, which are not in the package, and this version cannot "
+            f"load them yet (a later release adds it); use {' or '.join(map(repr, EMBEDDED_MODELS))}"
+        )
+    if name not in EMBEDDED_MODELS:
+        known = ", ".join(map(repr, EMBEDDED_MODELS + OPENAI_MODELS))
+        raise FedCoPLError(f"model {name!r} is unknown, expected one of {known}; use 'tiny', which is embedded")
+    if not dtype.is_floating_point:
+        raise FedCoPLError(f"dtype={dtype} cannot hold weights, expected a floating type; use torch.float32")
+    return _load_embedded(name, _known_device(device), dtype)
+
+
+def _known_device(device: str | torch.device) -> str:
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch raises each for some device
+        reason = str(error).splitlines()[0]
+        raise FedCoPLError(f"device {str(device)!r} cannot be used ({reason}); use 'cpu'") from error
+    return str(torch.device(device))
+
+
+@lru_cache(maxsize=8)
+def _load_embedded(name: str, device: str, dtype: torch.dtype) -> CLIPBundle:
+    sha256 = str(read_manifest_table(name)["sha256"])
+    content = read_checked(EMBEDDED_FOLDER / f"{name}.safetensors", sha256, name)
+    return bundle(name, clip_from_bytes(name, content).to(device=device, dtype=dtype), sha256)
+
+
+def bundle(name: str, model: open_clip.CLIP, sha256: str) -> CLIPBundle:
+    """Put a model of an embedded configuration together with its tokenizer and image transform."""
+    side = int(model_config(name)["vision_cfg"]["image_size"])
+    preprocessing = PreprocessCfg(size=side, mean=MEAN, std=STD)
+    open_clip.model.set_model_preprocess_cfg(model, preprocessing.__dict__)
+    return CLIPBundle(
+        name=name,
+        model=model,
+        tokenizer=open_clip.get_tokenizer(name),
+        preprocess=image_transform_v2(preprocessing, is_train=False),
+        image_size=side,
+        mean=MEAN,
+        std=STD,
+        sha256=sha256,
+        context_length=int(model.context_length),
+    )

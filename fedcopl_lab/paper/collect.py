@@ -1,0 +1,110 @@
+"""From stored runs to tidy numbers: one line per item, series, column, metric, round and seed."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._identity import key_of
+from fedcopl_lab.paper.items import SEEDS, Cell, Item
+from fedcopl_lab.store import Run, Store
+
+VALUE_COLUMNS = ["item", "series", "column", "metric", "x", "y", "seed", "value", "key"]
+RUN_COLUMNS = [
+    "key",
+    "profile",
+    "method",
+    "dataset",
+    "clip",
+    "seed",
+    "seconds",
+    "hardware",
+    "threads",
+    "packages",
+]
+
+
+def collect(
+    item: Item, profile: str, seeds: Sequence[int] = SEEDS, store: Store | None = None, **changes: Any
+) -> pd.DataFrame:
+    """The measured numbers of an item, from runs that are stored.
+
+    Args:
+        item: from :data:`fedcopl_lab.paper.ITEMS`.
+        profile: which profile's runs.
+        seeds: which seeds.
+        store: where the runs are; None takes the default store.
+        changes: settings changed in every run, such as ``device``.
+
+    Returns:
+        Columns item, series, column, metric, x (round or class), y (client), seed, value, key. Accuracies
+        are shares in [0, 1].
+
+    Raises:
+        FedCoPLError: a run is not there yet.
+
+    >>> numbers = collect(find_items(["fedcopl_main_table1"])[0], "smoke")
+    """
+    store = store or Store()
+    lines = []
+    for cell, config in item.runs(profile, seeds, **changes):
+        run = store.run(key_of(config))
+        if not run.complete:
+            raise FedCoPLError(
+                f"{item.id} needs the run {config.label}, which is not stored; run `fedcopl-lab reproduce`"
+            )
+        fixed = {
+            "item": item.id,
+            "series": cell.series,
+            "column": cell.column,
+            "seed": config.seed,
+            "key": run.key,
+        }
+        lines += [fixed | value for value in _values(item, run)]
+    return pd.DataFrame(lines, columns=VALUE_COLUMNS)
+
+
+def run_table(runs: Sequence[Run]) -> pd.DataFrame:
+    """Where and how fast each run was computed: hardware, seconds, versions."""
+    lines = []
+    for run in runs:
+        there, config = run.environment, run.config
+        packages = " ".join(f"{name}={number}" for name, number in sorted(there["packages"].items()))
+        lines.append(
+            {
+                "key": run.key,
+                "profile": config.profile,
+                "method": config.method,
+                "dataset": config.dataset,
+                "clip": config.clip,
+                "seed": config.seed,
+                "seconds": run.seconds,
+                "hardware": there["hardware"],
+                "threads": there["threads"],
+                "packages": packages,
+            }
+        )
+    return pd.DataFrame(lines, columns=RUN_COLUMNS).drop_duplicates("key").sort_values("key", ignore_index=True)
+
+
+def runs_of(
+    items: Sequence[Item], profile: str, seeds: Sequence[int] = SEEDS, **changes: Any
+) -> list[tuple[Item, Cell, Any]]:
+    """Every (item, cell, run configuration) of several items; runs they share come once for each."""
+    return [(item, cell, config) for item in items for cell, config in item.runs(profile, seeds, **changes)]
+
+
+def _values(item: Item, run: Run) -> Iterator[dict[str, Any]]:
+    if item.reads == "split":
+        for part in item.metrics:
+            for client, counts in enumerate(run.split["class_counts"][part]):
+                for label, count in enumerate(counts):
+                    yield {"metric": part, "x": label, "y": client, "value": count}
+        return
+    records = run.records() if item.reads == "rounds" else [run.result]
+    for record in records:
+        for metric in item.metrics:
+            value = record.get(metric)
+            if value is not None:
+                yield {"metric": metric, "x": record["round"], "y": None, "value": value}

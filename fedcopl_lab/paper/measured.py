@@ -1,0 +1,47 @@
+"""The committed measurements: read by notebooks, report and tests; written by ``fedcopl-lab export`` only."""
+
+from importlib import resources
+from pathlib import Path
+
+import pandas as pd
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._files import write_atomic
+
+
+def measured(profile: str = "smoke") -> pd.DataFrame:
+    """The committed numbers of a profile, as :func:`fedcopl_lab.paper.collect` gives them.
+
+    Raises:
+        FedCoPLError: nothing was measured in that profile.
+
+    >>> measured("smoke").query("item == 'fedcopl_main_table1'")
+    """
+    return _read(f"{profile}.csv", profile)
+
+
+def measured_runs(profile: str = "smoke") -> pd.DataFrame:
+    """The runs behind :func:`measured`: hardware, seconds and package versions by run key."""
+    return _read(f"{profile}.runs.csv", profile)
+
+
+def write_measured(folder: Path, profile: str, numbers: pd.DataFrame, runs: pd.DataFrame) -> tuple[Path, Path]:
+    """Write both files of a profile, sorted, so that the same numbers give the same bytes."""
+    order = ["item", "series", "column", "metric", "x", "y", "seed"]
+    values, origins = folder / f"{profile}.csv", folder / f"{profile}.runs.csv"
+    write_atomic(values, numbers.sort_values(order, kind="stable").to_csv(index=False, lineterminator="\n"))
+    write_atomic(origins, runs.to_csv(index=False, lineterminator="\n"))
+    return values, origins
+
+
+def measured_folder() -> Path:
+    """Where the committed measurements lie."""
+    return Path(str(resources.files("fedcopl_lab.paper"))) / "measured"
+
+
+def _read(name: str, profile: str) -> pd.DataFrame:
+    path = measured_folder() / name
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem for p in measured_folder().glob("*.csv") if "." not in p.stem)) or "none yet"
+        raise FedCoPLError(f"nothing measured in profile {profile!r} is committed; profiles with numbers: {known}")
+    return pd.read_csv(path)

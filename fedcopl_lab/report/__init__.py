@@ -1,0 +1,35 @@
+"""Pictures, tables, files and the report page, made from stored numbers; nothing here loads torch."""
+
+from fedcopl_lab.report._compare import against_committed, beside, gaps
+from fedcopl_lab.report._page import write_report
+from fedcopl_lab.report._pictures import accuracy_per_client, confidence_entropy, counts_before_after, show_images
+from fedcopl_lab.report._plots import draw
+from fedcopl_lab.report._save import provenance, save_item
+from fedcopl_lab.report._skew import label_skew
+from fedcopl_lab.report._step_pictures import bars, confusion, curves, prompt_maps
+from fedcopl_lab.report._style import style
+from fedcopl_lab.report._tables import summary, table, to_csv, to_latex
+
+__all__ = [
+    "accuracy_per_client",
+    "against_committed",
+    "bars",
+    "beside",
+    "confidence_entropy",
+    "confusion",
+    "counts_before_after",
+    "curves",
+    "draw",
+    "gaps",
+    "label_skew",
+    "prompt_maps",
+    "provenance",
+    "save_item",
+    "show_images",
+    "style",
+    "summary",
+    "table",
+    "to_csv",
+    "to_latex",
+    "write_report",
+]

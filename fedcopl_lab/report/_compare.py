@@ -1,0 +1,135 @@
+"""Paper beside measured, and fresh beside committed: never in one column."""
+
+from typing import Any, Literal
+
+import pandas as pd
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.paper.items import Item
+from fedcopl_lab.report._printed import printed
+from fedcopl_lab.report._tables import summary
+from fedcopl_lab.report._words import item_of, lines_of, order, scale, setting_of
+
+Verdict = Literal["exact", "within tolerance", "differs", "only fresh", "only committed"]
+_CELL = ["item", "series", "column", "metric"]
+_LINE = [*_CELL, "x", "y", "seed"]
+
+
+def beside(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metric: str = "accuracy") -> pd.DataFrame:
+    """The rows of an item with what we measured and what the paper prints, in columns that say which is which.
+
+    Args:
+        item: the item or its id.
+        numbers: tidy numbers; lines of other items are left out.
+        profile: whose numbers they are; stands in the column names.
+        metric: ``"accuracy"``, or ``"label_accuracy"`` for main Table 1 (beside supplement Table 3).
+
+    Returns:
+        One row per series. Measured columns ``"measured (smoke, handwritten digits) β = 0.1"``, followed by
+        ``"…: std"`` and ``"…: n"``; printed columns ``"paper: DTD, β = 0.1"``. Accuracies in percent.
+
+    Raises:
+        FedCoPLError: the numbers have no such item or metric.
+
+    >>> beside("fedcopl_main_table1", measured("smoke"))
+
+    Shown in notebook ``fedcopl_main_table1``.
+    """
+    lines = lines_of(item, numbers, (metric,))
+    where = setting_of(item, profile)
+    cells = summary(lines, metric)
+    rows = order(lines["series"])
+    wide = pd.DataFrame(index=pd.Index(rows, name="row"))
+    for column in order(cells["column"]):
+        part = cells[cells["column"] == column].set_index("series")
+        name = f"measured ({where.profile}, {where.dataset}) {column}"
+        wide[name] = scale(metric) * part["mean"]
+        wide[f"{name}: std"] = scale(metric) * part["std"]
+        wide[f"{name}: n"] = part["n"].reindex(rows).fillna(0).astype(int)
+    table = printed(item_of(item).id, metric)
+    for column in order(table["column"]):
+        wide[f"paper: {column}"] = table[table["column"] == column].set_index("series")["value"]
+    return wide
+
+
+def gaps(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metric: str = "accuracy") -> pd.DataFrame:
+    """How far FedCoPL is ahead of the best other row, in each measured and each printed column.
+
+    Returns:
+        Columns column, source (``"measured"`` or ``"paper"``), best_other (its row), gap (points, negative when
+        FedCoPL is behind). A column that lacks FedCoPL or every other row is left out.
+
+    Raises:
+        FedCoPLError: the numbers have no such item or metric, or the item has no FedCoPL row.
+
+    >>> gaps("fedcopl_main_table6", measured("smoke"))
+    """
+    wide = beside(item, numbers, profile, metric)
+    own = [row for row in wide.index if "FedCoPL" in row]
+    if len(own) != 1:
+        raise FedCoPLError(f"{item_of(item).id} has {len(own)} rows named FedCoPL; gaps need exactly one")
+    found = []
+    for column in wide.columns:
+        values = wide[column].dropna()
+        others = values.drop(own, errors="ignore")
+        if column.endswith((": std", ": n")) or own[0] not in values.index or others.empty:
+            continue
+        source = "paper" if column.startswith("paper: ") else "measured"
+        found.append((column, source, others.idxmax(), float(values[own[0]] - others.max())))
+    return pd.DataFrame(found, columns=["column", "source", "best_other", "gap"])
+
+
+def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: float = 0.01) -> pd.DataFrame:
+    """Whether this machine reproduces the committed numbers, cell by cell.
+
+    Args:
+        fresh: numbers computed here, tidy.
+        committed: numbers of :func:`fedcopl_lab.paper.measured`, tidy. Only seeds, rounds and clients that both
+            have are compared.
+        tolerance: how far the two means of a cell may be apart in the metric's own unit; 0.01 is one
+            percentage point of accuracy. Another processor rounds differently, and training amplifies it.
+
+    Returns:
+        One line per item, series, column and metric: fresh and committed (means over what both have),
+        mean_difference, max_difference (largest of a single value), n, and verdict: ``"exact"`` (every value
+        equal), ``"within tolerance"``, ``"differs"``, ``"only fresh"`` or ``"only committed"``.
+
+    Raises:
+        FedCoPLError: columns are missing, a line comes twice, or the tolerance is negative.
+
+    >>> against_committed(collect(item, "smoke"), measured("smoke"))["verdict"].value_counts()
+    """
+    if not tolerance >= 0:
+        raise FedCoPLError(f"tolerance={tolerance} is not valid; expected 0 or more")
+    frames = {}
+    for name, numbers in (("fresh", fresh), ("committed", committed)):
+        missing = [column for column in (*_LINE, "value") if column not in numbers.columns]
+        if missing:
+            raise FedCoPLError(f"the {name} numbers lack the columns {', '.join(missing)}; pass tidy numbers")
+        lines = numbers[[*_LINE, "value"]].astype({"x": float, "y": float, "seed": float, "value": float})
+        if lines.duplicated(_LINE).any():
+            raise FedCoPLError(f"the {name} numbers hold a line twice; collect them again")
+        frames[name] = lines
+    both = frames["fresh"].merge(frames["committed"], on=_LINE, how="outer", suffixes=("_fresh", "_committed"))
+    # an outer merge sorts by key; cells keep the order in which they were given
+    seen = pd.concat(list(frames.values()))[_CELL].drop_duplicates()
+    cells = [tuple(line) for line in seen.to_numpy().tolist()]
+    groups: dict[Any, pd.DataFrame] = dict(list(both.groupby(_CELL, sort=False)))
+    return pd.DataFrame(
+        [{**dict(zip(_CELL, cell, strict=True)), **_verdict(groups[cell], tolerance)} for cell in cells]
+    )
+
+
+def _verdict(lines: pd.DataFrame, tolerance: float) -> dict[str, object]:
+    common = lines.dropna(subset=["value_fresh", "value_committed"])
+    fresh, committed = common["value_fresh"].mean(), common["value_committed"].mean()
+    difference = (common["value_fresh"] - common["value_committed"]).abs()
+    verdict: Verdict
+    if common.empty:
+        verdict = "only committed" if lines["value_fresh"].isna().all() else "only fresh"
+    elif difference.max() <= 1e-12:  # a number read back from text may miss its last bit
+        verdict = "exact"
+    else:
+        verdict = "within tolerance" if abs(fresh - committed) <= tolerance else "differs"
+    return {"fresh": fresh, "committed": committed, "mean_difference": fresh - committed,
+            "max_difference": difference.max(), "n": len(common), "verdict": verdict}  # fmt: skip

@@ -1,0 +1,129 @@
+"""Tables of measured numbers: mean, spread and number of seeds, for notebooks, LaTeX and CSV."""
+
+import re
+
+import pandas as pd
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.report._words import in_item_order, last_round, mean_std, metric_name, order
+
+
+def summary(numbers: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
+    """Mean, standard deviation and number of seeds of one metric after the last round.
+
+    Args:
+        numbers: the lines of one item, as :func:`fedcopl_lab.paper.collect` gives them.
+        metric: name of the value, such as ``"accuracy"`` or ``"label_accuracy"``.
+
+    Returns:
+        Columns series, column, mean, std (n - 1 in the denominator; NaN for one seed), n, in the item's
+        own order. Accuracies stay shares in [0, 1].
+
+    Raises:
+        FedCoPLError: no line has that metric, the lines are of several items, or a seed comes twice.
+
+    >>> summary(measured("smoke").query("item == 'fedcopl_main_table1'"))
+
+    Shown in notebook ``fedcopl_main_table1``.
+    """
+    if numbers["item"].nunique() > 1:
+        raise FedCoPLError(f"the numbers are of {numbers['item'].nunique()} items; choose one with .query('item == …')")
+    lines = numbers[numbers["metric"] == metric]
+    if lines.empty:
+        known = ", ".join(order(numbers["metric"])) or "none"
+        raise FedCoPLError(f"no number has metric={metric!r}; these have: {known}")
+    lines = in_item_order(last_round(lines))
+    if lines.duplicated(["series", "column", "seed"]).any():
+        raise FedCoPLError(f"{metric!r} has several values for one series, column and seed; it cannot be summarised")
+    groups = lines.groupby(["series", "column"], sort=False)["value"]
+    return groups.agg(mean="mean", std="std", n="count").reset_index()
+
+
+def table(numbers: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
+    """The summary as a wide table of text, such as ``78.6 ± 1.4``: one row per series, one column per column.
+
+    >>> table(measured("smoke").query("item == 'fedcopl_main_table1'"))
+
+    Shown in notebook ``fedcopl_main_table1``.
+    """
+    cells = summary(numbers, metric)
+    rows, columns = order(cells["series"]), order(cells["column"])
+    texts = {
+        (line["series"], line["column"]): mean_std(line["mean"], line["std"], metric)
+        for line in cells.to_dict("records")
+    }
+    wide = [[texts.get((row, column), "–") for column in columns] for row in rows]
+    return pd.DataFrame(wide, index=pd.Index(rows, name=metric_name(metric)), columns=columns)
+
+
+def seeds_text(numbers: pd.DataFrame, metric: str = "accuracy") -> str:
+    """``5 seeds``, or ``3 to 5 seeds`` when the cells differ."""
+    counts = sorted(set(summary(numbers, metric)["n"]))
+    if len(counts) > 1:
+        return f"{counts[0]} to {counts[-1]} seeds"
+    return f"{counts[0]} seed{'s' if counts[0] > 1 else ''}"
+
+
+def to_latex(numbers: pd.DataFrame, metric: str = "accuracy", caption: str = "", label: str = "") -> str:
+    r"""The table for a paper: booktabs, mean ± std, best of each column bold and second best underlined.
+
+    Args:
+        numbers: the lines of one item.
+        metric: name of the value.
+        caption: text of the caption; say profile, data set and seeds.
+        label: LaTeX label.
+
+    Returns:
+        A ``table`` environment that needs ``\usepackage{booktabs}``.
+
+    >>> print(to_latex(measured("smoke").query("item == 'fedcopl_main_table1'")))
+
+    Shown in notebook ``fedcopl_main_table1``.
+    """
+    cells = summary(numbers, metric)
+    texts = table(numbers, metric)
+    best, second = {}, {}
+    for column, group in cells.groupby("column", sort=False):
+        ranks = group["mean"].rank(method="min", ascending=False)
+        best[column] = set(group["series"][ranks == 1])
+        second[column] = set(group["series"][ranks == 2])
+
+    def cell(row: str, column: str) -> str:
+        text = escape_latex(str(texts.loc[row, column]))
+        if row in best[column]:
+            return rf"\textbf{{{text}}}"
+        return rf"\underline{{{text}}}" if row in second[column] else text
+
+    columns = list(texts.columns)
+    body = [" & ".join([escape_latex(row), *(cell(row, column) for column in columns)]) + r" \\" for row in texts.index]
+    lines = [
+        r"\begin{table}[t]",
+        r"\centering",
+        rf"\caption{{{escape_latex(caption)}}}" if caption else "",
+        rf"\label{{{label}}}" if label else "",
+        rf"\begin{{tabular}}{{l{'c' * len(columns)}}}",
+        r"\toprule",
+        " & ".join(["", *(escape_latex(column) for column in columns)]) + r" \\",
+        r"\midrule",
+        *body,
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(line for line in lines if line) + "\n"
+
+
+def to_csv(numbers: pd.DataFrame) -> str:
+    """The tidy numbers as text, one line each, the same for every operating system."""
+    return numbers.to_csv(index=False, lineterminator="\n")
+
+
+_LATEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+          "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+          "β": r"$\beta$", "τ": r"$\tau$", "κ": r"$\kappa$", "ξ": r"$\xi$", "±": r"$\pm$", "–": "--",
+          "−": r"$-$"}  # fmt: skip
+
+
+def escape_latex(text: str) -> str:
+    """Plain text as LaTeX that prints the same."""
+    return re.sub(r"[\\&%$#_{}~^<>βτκξ±–−]", lambda found: _LATEX[found[0]], text)

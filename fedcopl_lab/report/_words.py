@@ -1,0 +1,135 @@
+"""Names, units and number formats that all pictures, tables and pages share."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.paper.items import ITEMS, Item, find_items
+
+_METRICS = {
+    "accuracy": "accuracy, mean over clients",
+    "accuracy_sample_mean": "accuracy, mean over images",
+    "accuracy_global": "accuracy on the whole test set",
+    "label_accuracy": "pseudo-label accuracy",
+    "n_selected": "pseudo-labelled images",
+    "loss_last_epoch": "training loss, last epoch",
+    "drift_text": "drift diversity of the text prompts",
+    "drift_visual": "drift diversity of the visual prompts",
+    "cosine_text": "cosine distance of the text prompts",
+    "cosine_visual": "cosine distance of the visual prompts",
+    "train": "training images per client and class",
+}
+PAPERS = {"fedcopl": "FedCoPL", "sage": "SAGE"}
+_DATASETS = {"digits": "handwritten digits", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "dtd": "DTD"}
+_NUMBER_COLUMNS = ("item", "series", "column", "metric", "x", "y", "seed", "value")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where an item's numbers come from, as a reader must see it.
+
+    Attributes:
+        profile: name of the profile.
+        dataset: data set, spelled for reading.
+        clip: name of the frozen model.
+        clients: number of clients K; 0 for an item without runs.
+    """
+
+    profile: str
+    dataset: str
+    clip: str
+    clients: int
+
+    @property
+    def short(self) -> str:
+        """Such as ``smoke: handwritten digits, tiny CLIP``."""
+        return f"{self.profile}: {self.dataset}, {self.clip} CLIP" if self.dataset else self.profile
+
+    def __repr__(self) -> str:
+        return f"Setting({self.short}, K = {self.clients})"
+
+
+def item_of(item: Item | str) -> Item:
+    """The item itself, or the one of that id or source."""
+    return item if isinstance(item, Item) else find_items([item])[0]
+
+
+def setting_of(item: Item | str, profile: str) -> Setting:
+    """Profile, data and weights of an item's runs."""
+    cells = item_of(item).cells(profile)
+    if not cells:
+        return Setting(profile, "", "", 0)
+    config = cells[0].config
+    return Setting(profile, _DATASETS.get(config.dataset, config.dataset), config.clip, config.n_clients)
+
+
+def paper_of(item: Item) -> str:
+    """Which paper an item belongs to, for headings."""
+    return PAPERS.get(item.id.split("_")[0], "Ours")
+
+
+def lines_of(item: Item | str, numbers: pd.DataFrame, metrics: Iterable[str] = ()) -> pd.DataFrame:
+    """The lines of one item, checked.
+
+    Raises:
+        FedCoPLError: columns are missing, the item or a metric has no line, or a value is not a number.
+    """
+    name = item_of(item).id
+    missing = [column for column in _NUMBER_COLUMNS if column not in numbers.columns]
+    if missing:
+        raise FedCoPLError(
+            f"the numbers lack the columns {', '.join(missing)}; pass what collect() or measured() gives"
+        )
+    lines = numbers[numbers["item"] == name]
+    for metric in metrics:
+        if metric not in set(lines["metric"]):
+            raise FedCoPLError(f"the numbers have no {metric!r} of {name}; run `fedcopl-lab reproduce --items {name}`")
+    values = pd.to_numeric(lines["value"], errors="coerce")
+    if values.isna().any():
+        raise FedCoPLError(f"the numbers of {name} hold a value that is no number; collect them again")
+    return in_item_order(lines.assign(value=values.astype(float)))
+
+
+def in_item_order(lines: pd.DataFrame) -> pd.DataFrame:
+    """The lines with rows and columns as the item has them; committed files are sorted by name instead."""
+    lines = lines.reset_index(drop=True)
+    cells = [cell for item in ITEMS if item.id in set(lines["item"]) for cell in item.cells("smoke")]
+    series = order([*(cell.series for cell in cells), *lines["series"]])
+    columns = order([*(cell.column for cell in cells), *lines["column"]])
+    places = lines["series"].map(series.index) * len(columns) + lines["column"].map(columns.index)
+    return lines.loc[places.sort_values(kind="stable").index] if len(lines) else lines
+
+
+def last_round(lines: pd.DataFrame) -> pd.DataFrame:
+    """Of every run and metric, the value of its last round."""
+    newest = lines.groupby(["series", "column", "metric", "seed"], sort=False)["x"].transform("max")
+    return lines[lines["x"] == newest]
+
+
+def order(values: Iterable[str]) -> list[str]:
+    """Distinct values in order of first appearance."""
+    return list(dict.fromkeys(values))
+
+
+def metric_name(metric: str) -> str:
+    """A metric in words, such as ``pseudo-label accuracy``."""
+    return _METRICS.get(metric, metric.replace("_", " "))
+
+
+def is_share(metric: str) -> bool:
+    """Whether a metric is stored as a share and shown in percent."""
+    return "accuracy" in metric
+
+
+def scale(metric: str) -> float:
+    """What a stored value is multiplied with before it is shown."""
+    return 100.0 if is_share(metric) else 1.0
+
+
+def mean_std(mean: float, std: float, metric: str = "accuracy") -> str:
+    """``78.6 ± 1.4``: percent with one decimal for accuracies, three digits otherwise; no ± for one seed."""
+    digits = 1 if is_share(metric) else 0 if metric in ("n_selected", "train") else 3
+    shown = f"{mean * scale(metric):.{digits}f}"
+    return shown if pd.isna(std) else f"{shown} ± {std * scale(metric):.{digits}f}"

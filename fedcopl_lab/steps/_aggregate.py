@@ -1,0 +1,36 @@
+"""Step 6, on the server: the weighted mean of what the clients send."""
+
+import torch
+from jaxtyping import Float, Real
+from torch import Tensor
+
+from fedcopl_lab._errors import FedCoPLError
+
+
+def aggregate(stacked: Float[Tensor, "k *shape"], weights: Real[Tensor, "k"]) -> Float[Tensor, "*shape"]:
+    """Average the clients' prompts, weighted by their numbers of pseudo-labelled images (Eq. 4, Sec. 3.4).
+
+    Args:
+        stacked: one tensor per client, [K, …].
+        weights: weight of each client, 0 or more, [K]; they need not sum to 1.
+
+    Returns:
+        The weighted mean, […], in the dtype of ``stacked``; sums are taken in float64, in client order.
+
+    Raises:
+        FedCoPLError: weights of another length, negative, not finite or all 0.
+
+    >>> lab.aggregate(torch.tensor([[1.0], [4.0]]), torch.tensor([2, 1]))
+    tensor([2.])
+
+    Shown in notebook ``fedcopl_main_table6``.
+    """
+    if weights.shape != (len(stacked),):
+        raise FedCoPLError(
+            f"weights have shape {tuple(weights.shape)}; expected one for each of {len(stacked)} clients"
+        )
+    share = weights.to(stacked.device).double()
+    if not bool(torch.isfinite(share).all()) or bool((share < 0).any()) or not bool(share.any()):
+        raise FedCoPLError(f"weights={weights.tolist()} cannot average; expected finite numbers >= 0, not all 0")
+    share = (share / share.sum()).view(-1, *[1] * (stacked.ndim - 1))
+    return (share * stacked.double()).sum(dim=0).to(stacked.dtype)

@@ -1,0 +1,95 @@
+"""Step 3, on the server: every class gets the same budget, split over the clients by their counts."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from jaxtyping import Int
+from torch import Tensor
+
+from fedcopl_lab._errors import FedCoPLError
+
+AllocationMode = Literal["paper", "authors", "none"]
+UnseenClass = Literal["zero", "authors_quota"]
+
+
+@dataclass(frozen=True, repr=False)
+class Allocation:
+    """How many images of each class every client shall train on.
+
+    Attributes:
+        quota: ũ in Eq. 3, [K, C].
+        per_class: M, the budget that every class has over all clients; None where each client keeps its own.
+    """
+
+    quota: Int[Tensor, "k c"]
+    per_class: float | None
+
+    def __repr__(self) -> str:
+        budget = "own counts" if self.per_class is None else f"M = {self.per_class:g} per class"
+        return f"Allocation({self.quota.shape[0]} clients × {self.quota.shape[1]} classes, {budget})"
+
+
+def allocate(
+    counts: Int[Tensor, "k c"],
+    mode: AllocationMode = "paper",
+    n_train: int | None = None,
+    phase: int = 0,
+    unseen: UnseenClass | None = None,
+) -> Allocation:
+    """Give every class the same budget M and split it in proportion to the clients' counts (Eq. 3, Sec. 3.3).
+
+    With U the column sums of ``counts``: M = Σ U / C and ũ = ⌈u / U · M⌉.
+
+    Args:
+        counts: filtered images per client and class, [K, C].
+        mode: ``"paper"`` in exact arithmetic; ``"authors"`` as the released code, M rounded up first and the
+            product in float32, which is one higher in about 0.1 % of the cells; ``"none"`` quota = counts.
+        n_train: training images of all clients; needed for the fallback quota of the authors.
+        phase: index t of the label phase, for the same.
+        unseen: what a class gets that no client kept: ``"zero"`` (the paper's formula is 0/0 there), or
+            ``"authors_quota"``, ⌈n_train / (4 C) · (t + 1) / K⌉ on every client. None: zero in paper mode.
+
+    Returns:
+        The quota of every client and class.
+
+    Raises:
+        FedCoPLError: negative counts, no count at all, or a missing ``n_train``.
+
+    >>> lab.allocate(torch.tensor([[3, 20], [2, 25]])).quota.tolist()
+    [[15, 12], [10, 14]]
+
+    Shown in notebook ``00_quickstart``.
+    """
+    _check_counts(counts)
+    if mode not in get_args(AllocationMode):
+        raise FedCoPLError(f"mode={mode!r} is unknown; choose one of {', '.join(get_args(AllocationMode))}")
+    if unseen not in (*get_args(UnseenClass), None):
+        raise FedCoPLError(f"unseen={unseen!r} is unknown; choose one of {', '.join(get_args(UnseenClass))}")
+    if mode == "none":
+        return Allocation(quota=counts.clone(), per_class=None)
+    n_clients, n_classes = counts.shape
+    wide = counts.long()
+    seen, total = wide.sum(dim=0), int(wide.sum())
+    if mode == "paper":
+        budget = total / n_classes
+        quota = -(-(wide * total) // (seen.clamp(min=1) * n_classes))
+    else:
+        budget = float(-(-total // n_classes))
+        quota = (wide.float() / seen.clamp(min=1).float() * budget).ceil().long()
+    if unseen is None:
+        unseen = "zero" if mode == "paper" else "authors_quota"
+    if unseen == "authors_quota" and bool((seen == 0).any()):
+        if n_train is None:
+            raise FedCoPLError("a class that no client kept needs n_train for the authors' quota; pass n_train")
+        share = (n_train * (phase + 1)) / (4 * n_classes * n_clients)
+        quota[:, seen == 0] = int(-(-share // 1))
+    return Allocation(quota=quota.to(counts.dtype), per_class=budget)
+
+
+def _check_counts(counts: Tensor) -> None:
+    if counts.ndim != 2 or 0 in counts.shape:
+        raise FedCoPLError(f"counts have shape {tuple(counts.shape)}; expected [n_clients, n_classes]")
+    if bool((counts < 0).any()):
+        raise FedCoPLError(f"counts hold {int(counts.min())}; expected numbers of images, 0 or more")
+    if not bool(counts.any()):
+        raise FedCoPLError("counts are all 0; expected at least one kept image: lower q_conf or q_ent")

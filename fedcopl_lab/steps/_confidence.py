@@ -1,0 +1,42 @@
+"""Confidence and entropy of logits, on a scale that does not saturate."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from fedcopl_lab._errors import FedCoPLError
+
+
+def check_logits(logits: Tensor) -> None:
+    """Refuse logits that are not a finite [n, C] matrix with at least one class."""
+    if logits.ndim != 2 or logits.shape[1] < 1:
+        raise FedCoPLError(f"logits have shape {tuple(logits.shape)}; expected [n_images, n_classes]")
+    bad = int((~torch.isfinite(logits)).any(dim=1).sum())
+    if bad:
+        raise FedCoPLError(
+            f"logits of {bad} of {len(logits)} images are NaN or infinite; expected finite numbers: "
+            "look at the images and at the learning rate that made the prompts"
+        )
+
+
+def log_odds(logits: Float[Tensor, "n c"]) -> Float[Tensor, "n"]:
+    """log(p / (1 - p)) of each image's most probable class, in float64.
+
+    Ranks images exactly as their confidence does, but goes on telling them apart where a probability has
+    rounded to 1 (in float32 once the logits differ by about 17). With one class it is +inf.
+    """
+    wide = logits.double()
+    top, best = wide.max(dim=1)
+    others = wide.scatter(1, best[:, None], -torch.inf)
+    return top - others.logsumexp(dim=1)
+
+
+def entropy(logits: Float[Tensor, "n c"]) -> Float[Tensor, "n"]:
+    """Shannon entropy of softmax(logits) in nats, in float64."""
+    log_p = logits.double().log_softmax(dim=1)
+    return -(log_p.exp() * log_p).sum(dim=1)
+
+
+def class_counts(labels: Int[Tensor, "n"], n_classes: int) -> Int[Tensor, "c"]:
+    """How many labels each class has."""
+    return torch.bincount(labels, minlength=n_classes)

@@ -1,0 +1,91 @@
+"""Step 7: how good each client's model is, on its own test images and on everybody's."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.data import Shard
+
+Predictor = Callable[[int, Int[Tensor, "n"]], Int[Tensor, "n"]]
+"""(client, image indices) -> predicted classes."""
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation:
+    """Test accuracies of all clients, in [0, 1].
+
+    Attributes:
+        per_client: accuracy of each client's model on its own test shard, NaN for an empty shard.
+        n_test: test images of each client.
+        global_: mean over clients of the accuracy of each client's model on all test images; None when only
+            the shards were asked for.
+    """
+
+    per_client: tuple[float, ...]
+    n_test: tuple[int, ...]
+    global_: float | None
+
+    @property
+    def client_mean(self) -> float:
+        """Unweighted mean over the clients that have test images: the paper's number."""
+        return float(np.nanmean(self.per_client))
+
+    @property
+    def sample_mean(self) -> float:
+        """Mean over clients weighted by their test images."""
+        return float(np.nansum(np.multiply(self.per_client, self.n_test)) / sum(self.n_test))
+
+    @property
+    def skipped(self) -> tuple[int, ...]:
+        """Clients without test images; they are left out of the means."""
+        return tuple(k for k, n in enumerate(self.n_test) if not n)
+
+    def __repr__(self) -> str:
+        return f"Evaluation(client mean {self.client_mean:.1%}, sample mean {self.sample_mean:.1%})"
+
+
+def evaluate(
+    predictor: Predictor, shards: Sequence[Shard], labels: Int[Tensor, "n_all"], everywhere: bool = True
+) -> Evaluation:
+    """Test every client's model on its own shard and, if wanted, on all test images (Sec. 4.1).
+
+    Args:
+        predictor: gives a client's predictions for image indices of the data set.
+        shards: one per client; only ``test`` is read.
+        labels: true labels of the whole data set, indexed by the shards' indices, [n_all].
+        everywhere: also measure each client's model on the union of all test shards.
+
+    Returns:
+        Accuracies per client, with their means.
+
+    Raises:
+        FedCoPLError: no client has a test image.
+
+    >>> shards = [lab.Shard(train=np.array([0]), test=np.array([1, 2]))]
+    >>> lab.evaluate(lambda client, indices: indices * 0, shards, torch.tensor([0, 0, 1])).client_mean
+    0.5
+
+    Shown in notebook ``00_quickstart``.
+    """
+    n_test = tuple(len(shard.test) for shard in shards)
+    if not sum(n_test):
+        raise FedCoPLError(f"none of the {len(shards)} clients has a test image; expected at least one")
+    tests = [torch.as_tensor(np.array(shard.test), dtype=torch.long) for shard in shards]
+    union = torch.cat(tests)
+    per_client, everywhere_accuracy = [], []
+    for k, own in enumerate(tests):
+        if everywhere:
+            right = predictor(k, union) == labels[union]
+            everywhere_accuracy.append(float(right.double().mean()))
+            start = sum(n_test[:k])
+            right = right[start : start + n_test[k]]
+        else:
+            right = predictor(k, own) == labels[own]
+        per_client.append(float(right.double().mean()) if n_test[k] else float("nan"))
+    global_ = float(np.mean(everywhere_accuracy)) if everywhere else None
+    return Evaluation(per_client=tuple(per_client), n_test=n_test, global_=global_)

@@ -1,0 +1,97 @@
+"""Step 4: the pseudo-labelled images a client trains on."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.steps._confidence import check_logits, class_counts
+
+Candidates = Literal["argmax", "any"]
+
+
+@dataclass(frozen=True, repr=False)
+class PseudoLabels:
+    """Images of one client and the class each is trained as.
+
+    Attributes:
+        indices: positions among the client's images, class by class, most probable first, [m].
+        labels: the pseudo-label of each, [m].
+    """
+
+    indices: Int[Tensor, "m"]
+    labels: Int[Tensor, "m"]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def accuracy(self, true_labels: Int[Tensor, "n"]) -> float:
+        """Share of pseudo-labels that are right, given the true labels of all the client's images, [n].
+
+        For reporting only. NaN when nothing was selected.
+        """
+        return float((true_labels[self.indices] == self.labels).double().mean())
+
+    def counts(self, n_classes: int) -> Int[Tensor, "c"]:
+        """Selected images per class, [C]."""
+        return class_counts(self.labels, n_classes)
+
+    def __repr__(self) -> str:
+        return f"PseudoLabels({len(self)} images of {len(self.labels.unique())} classes)"
+
+
+def select_top(
+    logits: Float[Tensor, "n c"], quota: Int[Tensor, "c"], candidates: Candidates = "argmax"
+) -> PseudoLabels:
+    """Take the quota of most probable images of each class (Sec. 3.3, after Eq. 3).
+
+    Candidates are all of the client's images, not only the filtered ones. Where a class has fewer candidates
+    than its quota, all are taken. Equal probabilities keep the order of the images.
+
+    Args:
+        logits: scores of the client's images, [n, C].
+        quota: images wanted per class, [C].
+        candidates: ``"argmax"``, images predicted as the class, as the released code does; ``"any"``, every
+            image, so that one image may be selected for several classes.
+
+    Returns:
+        Indices and hard labels.
+
+    Raises:
+        FedCoPLError: a negative quota, a quota of another length, or logits that are not finite.
+
+    >>> chosen = lab.select_top(torch.tensor([[2.0, 0], [5, 0], [0, 1]]), torch.tensor([1, 3]))
+    >>> chosen.indices.tolist(), chosen.labels.tolist()
+    ([1, 2], [0, 1])
+
+    Shown in notebook ``00_quickstart``.
+    """
+    check_logits(logits)
+    n_classes = logits.shape[1]
+    if quota.shape != (n_classes,):
+        raise FedCoPLError(f"quota has shape {tuple(quota.shape)}; expected one number for each of {n_classes} classes")
+    if bool((quota < 0).any()):
+        raise FedCoPLError(f"quota holds {int(quota.min())}; expected numbers of images, 0 or more")
+    if candidates not in get_args(Candidates):
+        raise FedCoPLError(f"candidates={candidates!r} is unknown; choose one of {', '.join(get_args(Candidates))}")
+    score = class_log_odds(logits)
+    predicted, every = logits.argmax(dim=1), torch.arange(len(logits), device=logits.device)
+    indices, labels = [], []
+    for c, wanted in enumerate(quota.tolist()):
+        pool = (predicted == c).nonzero().squeeze(1) if candidates == "argmax" else every
+        best = pool[score[pool, c].argsort(descending=True, stable=True)[:wanted]]
+        indices.append(best)
+        labels.append(torch.full_like(best, c))
+    return PseudoLabels(indices=torch.cat(indices), labels=torch.cat(labels))
+
+
+def class_log_odds(logits: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
+    """log(p / (1 - p)) of every class in float64: ranks like p without saturating at 1, [n, C]."""
+    log_p = logits.double().log_softmax(dim=1)
+    top, best = logits.double().max(dim=1)
+    odds = log_p - torch.log1p(-log_p.exp().clamp(max=1 - 1e-12))
+    rest = logits.double().scatter(1, best[:, None], -torch.inf).logsumexp(dim=1)
+    return odds.scatter(1, best[:, None], (top - rest)[:, None])

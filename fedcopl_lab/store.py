@@ -1,0 +1,263 @@
+"""The run store: one folder per run key, written a round at a time, resumable, shared by locks."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from filelock import FileLock, Timeout
+
+from fedcopl_lab._errors import FedCoPLError, StoreError
+from fedcopl_lab._files import read_json, store_root, to_json, write_atomic
+from fedcopl_lab.config import RunConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Run:
+    """One stored run, complete or under way.
+
+    Its folder holds ``config.json``, ``split.json`` (which client has which images), ``rounds/NNNN.json``
+    (one row per round), ``state-NNNN.safetensors`` (prompts and pseudo-labels after the last round) and, once
+    complete, ``result.json``. The same run key gives the same bytes of these; ``environment.json`` and
+    ``seconds.json`` say where and how fast, and differ.
+
+    >>> run = lab.run(lab.configure("smoke", seed=1))
+    >>> run.rows["round"].tolist()
+    [1, 2, 3, 4]
+
+    Shown in notebook ``00_quickstart``.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def key(self) -> str:
+        """The run key: the folder's name."""
+        return self.path.name
+
+    @property
+    def complete(self) -> bool:
+        """Whether all rounds are stored."""
+        return (self.path / "result.json").is_file()
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """The configuration that was run."""
+        path = self.path / "config.json"
+        try:
+            return RunConfig(**read_json(path))
+        except TypeError as error:  # written by a version with other settings
+            raise StoreError(f"{path} does not fit this version ({error}); remove its run folder") from error
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The last round's numbers."""
+        return dict(read_json(self.path / "result.json"))
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """Machine, packages and time of the computation."""
+        return dict(read_json(self.path / "environment.json"))
+
+    @property
+    def split(self) -> dict[str, Any]:
+        """Training and test image indices of each client, with their sha256."""
+        return dict(read_json(self.path / "split.json"))
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock seconds of all rounds."""
+        path = self.path / "seconds.json"
+        return float(sum(read_json(path).values())) if path.is_file() else 0.0
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rounds' rows as stored, with lists per client and, where labels were made, their counts."""
+        return [read_json(path) for path in sorted((self.path / "rounds").glob("[0-9]*.json"))]
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """One row per round: accuracies, losses, drift, pseudo-label accuracy, bytes."""
+        return pd.DataFrame(
+            [{k: v for k, v in row.items() if not isinstance(v, dict | list)} for row in self.records()]
+        )
+
+    @property
+    def clients(self) -> pd.DataFrame:
+        """One row per round and client: accuracy, test images, selected images, pseudo-label accuracy."""
+        frames = [
+            pd.DataFrame(row["clients"]).rename_axis("client").reset_index().assign(round=row["round"])
+            for row in self.records()
+        ]
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+    @property
+    def label_phases(self) -> dict[int, dict[str, Any]]:
+        """Round -> counts [K][C] of its label phase: true, filtered, quota, selected and how many are right."""
+        return {row["round"]: row["labels"] for row in self.records() if "labels" in row}
+
+    def load_prompts(self) -> "dict[str, Tensor]":
+        """The stored prompts: ``text`` and ``visual`` per client, [K, …], and the server's where it has them."""
+        tensors = self.load_state()
+        prompts = {name: value for name, value in tensors.items() if name.startswith(("clients.", "server."))}
+        return {name.removeprefix("clients.").replace("server.", "server_"): value for name, value in prompts.items()}
+
+    def load_state(self) -> "dict[str, Tensor]":
+        """All tensors after the last stored round; empty before the first."""
+        done = self.rounds_done()
+        return read_tensors(self._state_file(done)) if done else {}
+
+    def predict(self, images: "Tensor", client: int = 0) -> "Tensor":
+        """Classes that a client's final model gives to new uint8 images, [n, 3, H, W] -> [n].
+
+        Raises:
+            FedCoPLError: the run is not complete, or has no such client.
+        """
+        from fedcopl_lab.methods import predict_images  # needs torch; the rest of the store does not
+
+        if not self.complete:
+            raise FedCoPLError(f"run {self.key} is not complete; run it again to finish it")
+        return predict_images(self.config, self.load_state(), images, client)
+
+    def rounds_done(self) -> int:
+        """Rounds that are stored; a row is written only after its state."""
+        done = [int(path.stem) for path in (self.path / "rounds").glob("[0-9]*.json")]
+        return max(done, default=0)
+
+    def __repr__(self) -> str:
+        state = "complete" if self.complete else f"{self.rounds_done()} rounds stored"
+        return f"Run({self.key}: {self.config.label}, {state})"
+
+    def _state_file(self, round_index: int) -> Path:
+        return self.path / f"state-{round_index:04d}.safetensors"
+
+    def commit(self, row: dict[str, Any], tensors: "dict[str, Tensor]", seconds: float) -> None:
+        """Store a round: first the state, then the row that makes it count, then the old state goes."""
+        number = row["round"]
+        if tensors:
+            write_atomic(self._state_file(number), _tensor_bytes(tensors))
+        timing = self.path / "seconds.json"
+        so_far = read_json(timing) if timing.is_file() else {}
+        write_atomic(timing, to_json({**so_far, f"{number:04d}": round(seconds, 3)}))
+        write_atomic(self.path / "rounds" / f"{number:04d}.json", to_json(row))
+        self._drop_older_states(number)
+
+    def _drop_older_states(self, number: int) -> None:
+        for path in self.path.glob("state-*.safetensors"):
+            if path != self._state_file(number):
+                path.unlink()
+
+    def finish(self) -> None:
+        """Mark the run complete with its last row."""
+        last = self.records()[-1]
+        self._drop_older_states(last["round"])  # a kill may have left one behind the last row
+        write_atomic(
+            self.path / "result.json",
+            to_json({k: v for k, v in last.items() if not isinstance(v, dict | list)}),
+        )
+
+
+class Store:
+    """All runs under one folder.
+
+    Args:
+        root: the folder; None takes ``$FEDCOPL_LAB_HOME``, else ``runs/`` of the checkout.
+    """
+
+    def __init__(self, root: Path | str | None = None) -> None:
+        self.root = Path(root).resolve() if root else store_root()
+
+    def run(self, key: str) -> Run:
+        """The run of that key, whether or not it exists yet."""
+        return Run(self.root / key)
+
+    def find(self, prefix: str) -> Run:
+        """The one stored run whose key starts with ``prefix``."""
+        found = [run for run in self.runs() if run.key.startswith(prefix)]
+        if len(found) != 1:
+            raise FedCoPLError(
+                f"{len(found)} stored runs start with {prefix!r}; expected one: see `fedcopl-lab runs list`"
+            )
+        return found[0]
+
+    def runs(self) -> list[Run]:
+        """Every run of the store, complete or not."""
+        return [Run(path.parent) for path in sorted(self.root.glob("*/config.json"))]
+
+    @contextmanager
+    def locked(self, key: str) -> Iterator[Run]:
+        """Hold a run for writing; a second process waits, and the kernel frees a dead holder's lock."""
+        run = self.run(key)
+        lock = FileLock(self.root / ".locks" / f"{key}.lock")
+        try:
+            Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+        except OSError as error:
+            raise StoreError(
+                f"cannot write to the run store {self.root}: {error.strerror}; make it writable or set FEDCOPL_LAB_HOME"
+            ) from error
+        try:
+            yield run
+        finally:
+            lock.release()
+
+    def remove_incomplete(self) -> list[str]:
+        """Delete runs that were never finished and that nobody is computing now; returns their keys."""
+        gone = []
+        for run in self.runs():
+            with suppress(Timeout), FileLock(self.root / ".locks" / f"{run.key}.lock", timeout=0):
+                if not run.complete:  # read under the lock: its holder may just have finished it
+                    shutil.rmtree(run.path)
+                    gone.append(run.key)
+        return gone
+
+
+def runs(store: Store | None = None, **filters: Any) -> pd.DataFrame:
+    """All stored runs as a table, newest settings and last numbers side by side.
+
+    Args:
+        store: where to look; None takes the default store.
+        filters: fields of :class:`~fedcopl_lab.config.RunConfig` and the value they must have.
+
+    Returns:
+        One row per run: key, complete, settings, the last round's numbers, seconds.
+
+    Raises:
+        FedCoPLError: a filter that is no setting.
+
+    >>> lab.runs(method="FedCoPL", beta=0.1)[["seed", "accuracy"]]
+
+    Shown in notebook ``00_quickstart``.
+    """
+    unknown = set(filters) - set(RunConfig.__dataclass_fields__)
+    if unknown:
+        raise FedCoPLError(f"unknown settings {sorted(unknown)}; expected fields of RunConfig, such as method or beta")
+    rows = []
+    for run in (store or Store()).runs():
+        settings = run.config.as_dict()
+        if all(settings[name] == value for name, value in filters.items()):
+            last = run.result if run.complete else {}
+            rows.append({"key": run.key, "complete": run.complete, **settings, **last, "seconds": run.seconds})
+    return pd.DataFrame(rows)
+
+
+def read_tensors(path: Path) -> "dict[str, Tensor]":
+    """The tensors of a safetensors file, or an error that names the file."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise StoreError(f"cannot read {path}: {error}; remove its run folder to compute the run again") from error
+
+
+def _tensor_bytes(tensors: "dict[str, Tensor]") -> bytes:
+    from safetensors.torch import save
+
+    return save(tensors)

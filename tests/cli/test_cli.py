@@ -1,0 +1,173 @@
+"""The command line: what it writes, and that bad input is one clear line, exit 2, nothing lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+import fedcopl_lab as lab
+from fedcopl_lab.cli import main
+from fedcopl_lab.store import Store
+
+SHORT = ["--set", "rounds=1", "--set", "local_epochs=1"]
+
+
+@pytest.fixture
+def fails(capsys):
+    def check(*arguments, saying):
+        assert main(list(arguments)) == 2
+        shown = capsys.readouterr()
+        assert shown.err.startswith("fedcopl-lab: ")
+        assert shown.err.count("\n") == 1, "one line, no traceback"
+        assert saying in shown.err
+        return shown
+
+    return check
+
+
+@pytest.mark.parametrize(
+    ("arguments", "saying"),
+    [
+        (["run", "--set", "q_conf=1.5"], "q_conf=1.5 is not valid; expected a quantile level in [0, 1]"),
+        (["run", "--set", "q_ent=-0.1"], "q_ent=-0.1 is not valid"),
+        (["run", "--set", "dataset=digit"], "did you mean 'digits'"),
+        (["run", "--set", "dataset=cifar10"], "not available in this version"),
+        (["run", "--set", "clip=ViT-B-32"], "OpenAI's CLIP weights"),
+        (["run", "--method", "FedCopl"], "did you mean 'FedCoPL'"),
+        (["run", "--mode", "author"], "choose one of paper, authors"),
+        (["run", "--profile", "smok"], "did you mean 'smoke'"),
+        (["run", "--set", "betta=0.1"], "did you mean 'beta'"),
+        (["run", "--set", "beta"], "expected NAME=VALUE"),
+        (["run", "--set", "beta=-1"], "a positive Dirichlet concentration"),
+        (["run", "--set", "n_clients=50"], "fewer clients"),
+        (["run", "--set", "n_clients=5000"], "clients"),
+        (["run", "--set", "n_text=40"], "context"),
+        (["run", "--set", "visual_depth=9"], "visual_depth=9; expected 1 to 4"),
+        (["run", "--device", "tpu"], "choose cpu, cuda or mps"),
+        (["reproduce", "--items", "fedcopl_main_table9"], "unknown item"),
+        (["reproduce", "--profile", "huge"], "unknown profile 'huge'"),
+        (["runs", "list", "--where", "colour=red"], "unknown settings"),
+        (["runs", "show", "ffff"], "0 stored runs start with 'ffff'"),
+        (["export", "--profile", "smoke"], "is not stored; run `fedcopl-lab reproduce`"),
+        (["train-embedded", "huge", "--out", "x"], "huge"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(fails, arguments, saying, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    kept = lab.run(lab.configure("smoke", method="zero-shot"), progress=False)
+    before = {p: p.read_bytes() for p in kept.path.rglob("*") if p.is_file()}
+    fails(*arguments, saying=saying)
+    assert {p: p.read_bytes() for p in kept.path.rglob("*") if p.is_file()} == before
+    assert [run.key for run in Store().runs()] == [kept.key], "no half-made run is left behind"
+
+
+def test_a_store_that_cannot_be_written_is_said(fails, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("FEDCOPL_LAB_HOME", str(tmp_path / "file" / "runs"))
+    fails("run", *SHORT, saying="cannot write")
+
+
+def test_figures_folder_that_cannot_be_written_is_said(fails, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    fails("reproduce", "--items", "fedcopl_supp_fig3", "--out", str(tmp_path / "file"), saying="cannot write")
+    assert not Store().runs(), "said before anything was computed"
+
+
+def test_nan_logits_are_refused_and_say_why(fails, monkeypatch):
+    import fedcopl_lab.methods._setting as setting
+
+    setting._frozen_for.cache_clear()
+    monkeypatch.setattr(setting._Frozen, "zero_shot_logits", torch.full((1797, 10), float("nan")))
+    fails("run", *SHORT, saying="NaN or infinite")
+
+
+def test_run_shows_its_rounds_and_is_listed(capsys):
+    assert main(["run", "--seed", "3", *SHORT, "--set", "beta=0.05"]) == 0
+    shown = capsys.readouterr().out
+    assert "FedCoPL+CoPL digits β=0.05 seed=3, complete" in shown
+    assert "label_accuracy" in shown
+    assert main(["runs", "list", "--where", "beta=0.05"]) == 0
+    key = Store().runs()[0].key
+    assert key in capsys.readouterr().out
+    assert main(["runs", "list", "--where", "beta=0.1"]) == 0
+    assert key not in capsys.readouterr().out
+    assert main(["runs", "show", key[:6]]) == 0
+    assert "weight_decay  0.05" in capsys.readouterr().out
+
+
+def test_gc_deletes_unfinished_runs_only(capsys):
+    run = lab.run(lab.configure("smoke", method="zero-shot"), progress=False)
+    unfinished = Store().root / "0123456789abcdef"
+    unfinished.mkdir()
+    (unfinished / "config.json").write_text((run.path / "config.json").read_text())
+    assert main(["runs", "gc"]) == 0
+    assert "removed 1 unfinished run(s): 0123456789abcdef" in capsys.readouterr().out
+    assert [stored.key for stored in Store().runs()] == [run.key]
+
+
+def test_reproduce_writes_figures_and_report_and_says_where(capsys, tmp_path):
+    out = tmp_path / "figures"
+    arguments = ["reproduce", "--items", "fedcopl_supp_fig3", "main Fig. 1", "--out", str(out), "--quiet"]
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "3 runs, 3 of them to compute" in shown
+    assert f"report: {out / 'report.html'}" in shown
+    for ending in ("pdf", "png", "csv", "json"):
+        assert (out / f"fedcopl_supp_fig3.{ending}").stat().st_size > 0
+    origin = json.loads((out / "fedcopl_supp_fig3.json").read_text())
+    assert sorted(origin["run_keys"]) == sorted(run.key for run in Store().runs())
+    assert "<html" in (out / "report.html").read_text()
+    first = {p.name: p.read_bytes() for p in out.iterdir()}
+    assert main(arguments) == 0
+    assert "0 of them to compute" in capsys.readouterr().out
+    assert {p.name: p.read_bytes() for p in out.iterdir()} == first, "the same runs give the same files"
+
+
+def test_doctor_says_what_is_there(capsys):
+    assert main(["doctor"]) == 0
+    shown = capsys.readouterr().out
+    for line in ("Python", "packages", "GPU", "data: digits", "weights: tiny", "run store", "disk"):
+        assert line in shown
+    assert "Everything the smoke profile needs is there." in shown
+
+
+def test_doctor_fails_when_the_weights_are_damaged(capsys, monkeypatch):
+    import fedcopl_lab.models
+
+    def damaged(name):
+        raise lab.FedCoPLError("tiny.safetensors has sha256 0, expected 1; reinstall")
+
+    monkeypatch.setattr(fedcopl_lab.models, "load_clip", damaged, raising=False)
+    assert main(["doctor"]) == 1
+    assert "[NO] weights: tiny" in capsys.readouterr().out
+
+
+def test_help_teaches(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    assert "fedcopl-lab reproduce --items" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_with_one_line_and_130_and_the_next_call_goes_on(tmp_path):
+    environment = {**os.environ, "FEDCOPL_LAB_HOME": str(tmp_path / "runs"), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "fedcopl_lab", "reproduce", "--items", "fedcopl_ours_learning_rate"]
+    arguments = [*command, "--seeds", "0", "--out", str(tmp_path / "figures"), "--quiet"]
+    process = subprocess.Popen(arguments, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    store = Store(tmp_path / "runs")
+    deadline = time.monotonic() + 120
+    while not any(run.rounds_done() for run in store.runs()):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, complaint = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "interrupted; what was stored is kept" in complaint
+    assert "Traceback" not in complaint
+    assert any(run.rounds_done() for run in store.runs())

@@ -1,0 +1,233 @@
+"""Runs: the same seed gives the same bytes, also when killed, resumed, or asked for by two processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import fedcopl_lab as lab
+from fedcopl_lab import FedCoPLError
+from fedcopl_lab._identity import key_of
+from fedcopl_lab.store import Store
+
+SHORT = {"rounds": 3, "local_epochs": 1, "refresh_every": 2}
+
+
+def promised_bytes(run):
+    """What the run key promises: everything but where and how fast it was computed."""
+    files = sorted(p for p in run.path.rglob("*") if p.is_file() and p.name not in ("environment.json", "seconds.json"))
+    return {str(p.relative_to(run.path)): p.read_bytes() for p in files}
+
+
+def compute_in_process(config, root, wait=True):
+    """The run in a process of its own; the configuration travels as JSON."""
+    code = (
+        "import json, sys\n"
+        "from fedcopl_lab.config import RunConfig\n"
+        "from fedcopl_lab.engine import run\n"
+        "from fedcopl_lab.store import Store\n"
+        "run(RunConfig(**json.loads(sys.argv[1])), Store(sys.argv[2]), progress=False)\n"
+    )
+    arguments = [sys.executable, "-c", code, json.dumps(config.as_dict()), str(root)]
+    process = subprocess.Popen(arguments, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    if wait:
+        assert process.wait(120) == 0
+    return process
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"method": "PromptFL"},
+        {"method": "zero-shot", "rounds": 0},
+        {"mode": "authors"},
+        {"momentum_state": "per_client", "participation": 0.5},
+        {"allocation": "none", "aggregate": "none", "relabel_with": "local"},
+        {"filter_scope": "global", "unseen_class": "authors_quota", "lr_schedule": "run", "candidates": "any"},
+        {"scheme": "quantity", "refresh_every": 0, "weight_by": "selected", "lr_schedule": "round"},
+        {"scheme": "iid", "aggregate": "text", "q_conf": None},
+    ],
+)
+def test_same_seed_same_bytes_and_another_seed_others(tmp_path, changes):
+    config = lab.configure("smoke", **{**SHORT, **changes})
+    torch.manual_seed(123)
+    first = lab.run(config, Store(tmp_path / "a"), progress=False)
+    torch.manual_seed(456)  # a global seed must not matter
+    second = lab.run(config, Store(tmp_path / "b"), progress=False)
+    assert first.complete
+    assert promised_bytes(first) == promised_bytes(second)
+    assert len(first.rows) == max(config.rounds, 1)
+    other = lab.run(lab.configure("smoke", **{**SHORT, **changes, "seed": 1}), Store(tmp_path / "a"), progress=False)
+    assert other.key != first.key
+    assert other.rows["accuracy"].tolist() != first.rows["accuracy"].tolist()
+
+
+def test_a_stored_run_is_returned_and_not_computed_again(store):
+    config = lab.configure("smoke", **SHORT)
+    first = lab.run(config, store, progress=False)
+    before = {p: p.stat().st_mtime_ns for p in first.path.rglob("*") if p.is_file()}
+    again = lab.run(config, store, progress=False)
+    assert again.key == first.key
+    assert {p: p.stat().st_mtime_ns for p in again.path.rglob("*") if p.is_file()} == before
+
+
+@pytest.mark.parametrize("changes", [{}, {"mode": "authors"}, {"momentum_state": "per_client"}])
+@pytest.mark.parametrize("stop_after", [1, 2])
+def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, monkeypatch, changes, stop_after):
+    config = lab.configure("smoke", **{**SHORT, **changes})
+    whole = lab.run(config, Store(tmp_path / "whole"), progress=False)
+
+    from fedcopl_lab.methods import PromptMethod
+
+    step, calls = PromptMethod.step, []
+
+    def dies(self, state):
+        calls.append(state.round)
+        if len(calls) > stop_after:
+            raise RuntimeError("power cut")
+        return step(self, state)
+
+    broken = Store(tmp_path / "broken")
+    with monkeypatch.context() as patch:
+        patch.setattr(PromptMethod, "step", dies)
+        with pytest.raises(RuntimeError, match="power cut"):
+            lab.run(config, broken, progress=False)
+    assert broken.run(whole.key).rounds_done() == stop_after
+    assert not broken.run(whole.key).complete
+    resumed = lab.run(config, broken, progress=False)
+    assert promised_bytes(resumed) == promised_bytes(whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stored_rounds", [0, 1, 3])
+def test_sigkill_mid_round_then_started_again_ends_with_the_same_bytes(tmp_path, stored_rounds):
+    config = lab.configure("smoke", rounds=4, local_epochs=3)
+    whole = lab.run(config, Store(tmp_path / "whole"), progress=False)
+    killed = Store(tmp_path / "killed").run(whole.key)
+    process = compute_in_process(config, tmp_path / "killed", wait=False)
+    deadline = time.monotonic() + 100
+    while killed.rounds_done() < stored_rounds or not (killed.path / "split.json").is_file():
+        assert time.monotonic() < deadline
+        assert process.poll() is None, "the run ended before it could be killed"
+        time.sleep(0.002)
+    time.sleep(0.05)  # into the next round
+    process.send_signal(signal.SIGKILL)
+    process.wait(10)
+    assert not killed.complete
+    compute_in_process(config, tmp_path / "killed")
+    assert promised_bytes(killed) == promised_bytes(whole)
+
+
+@pytest.mark.slow
+def test_two_processes_asked_for_one_run_compute_it_once(tmp_path):
+    config = lab.configure("smoke", **SHORT)
+    both = [compute_in_process(config, tmp_path, wait=False) for _ in range(2)]
+    assert [process.wait(120) for process in both] == [0, 0]
+    run = Store(tmp_path).run(key_of(config))
+    assert promised_bytes(run) == promised_bytes(lab.run(config, Store(tmp_path / "alone"), progress=False))
+
+
+def test_sweep_equals_single_runs(tmp_path):
+    configs = [lab.configure("smoke", **SHORT, seed=seed) for seed in (0, 1, 0)]
+    swept = lab.sweep(configs, Store(tmp_path / "swept"), jobs=2, progress=False)
+    assert [run.config.seed for run in swept] == [0, 1, 0]
+    for run in swept[:2]:
+        single = lab.run(run.config, Store(tmp_path / "single"), progress=False)
+        assert promised_bytes(run) == promised_bytes(single)
+
+
+def test_sweep_raises_the_error_of_a_run_and_keeps_the_others(tmp_path):
+    good = lab.configure("smoke", **SHORT)
+    bad = lab.configure("smoke", **SHORT, n_clients=50)
+    with pytest.raises(FedCoPLError, match="clients"):
+        lab.sweep([good, bad], Store(tmp_path), jobs=1, progress=False)
+    lab.sweep([good], Store(tmp_path), jobs=1, progress=False)
+    assert Store(tmp_path).run(key_of(good)).complete
+
+
+def test_thread_count_of_the_caller_is_left_alone(store):
+    before = torch.get_num_threads()
+    lab.run(lab.configure("smoke", **SHORT, threads=2), store, progress=False)
+    assert torch.get_num_threads() == before
+
+
+def test_split_prompts_and_predictions_of_a_stored_run(store):
+    digits = lab.load_dataset("digits")
+    run = lab.run(lab.configure("smoke", **SHORT), store, progress=False)
+    shards = run.split["shards"]
+    everyone = sorted(i for shard in shards for part in ("train", "test") for i in shard[part])
+    assert everyone == list(range(len(digits)))
+    prompts = run.load_prompts()
+    assert prompts["text"].shape[0] == prompts["visual"].shape[0] == 5
+    assert prompts["server_visual"].shape == prompts["visual"].shape[1:]
+    assert "server_text" not in prompts
+    for client, shard in enumerate(shards):
+        predicted = run.predict(digits.images[shard["test"]], client)
+        accuracy = float((predicted == digits.labels[shard["test"]]).double().mean())
+        assert accuracy == run.clients.query("round == 3 and client == @client")["accuracy"].item()
+    with pytest.raises(FedCoPLError, match="client=5"):
+        run.predict(digits.images[:1], 5)
+
+
+def test_global_accuracy_is_each_clients_model_on_all_test_images(store):
+    digits = lab.load_dataset("digits")
+    run = lab.run(lab.configure("smoke", **SHORT), store, progress=False)
+    test = digits.test_indices
+    right = [float((run.predict(digits.images[test], k) == digits.labels[test]).double().mean()) for k in range(5)]
+    assert run.result["accuracy_global"] == pytest.approx(sum(right) / 5, abs=1e-12)
+
+
+def test_labels_are_made_at_the_rounds_that_the_schedule_names(store):
+    every = {0: [1], 1: [1, 2, 3], 2: [1, 3]}
+    for refresh, rounds in every.items():
+        run = lab.run(lab.configure("smoke", **{**SHORT, "refresh_every": refresh}), store, progress=False)
+        assert list(run.label_phases) == rounds
+
+
+def test_label_counts_of_a_phase_add_up(store):
+    run = lab.run(lab.configure("smoke", **SHORT), store, progress=False)
+    phase = run.label_phases[1]
+    train = [shard["train"] for shard in run.split["shards"]]
+    assert [sum(counts) for counts in phase["true"]] == [len(part) for part in train]
+    for chosen, right, quota in zip(phase["selected"], phase["selected_correct"], phase["quota"], strict=True):
+        assert all(r <= s <= q for r, s, q in zip(right, chosen, quota, strict=True))
+    allocated = lab.allocate(torch.tensor(phase["filtered"])).quota
+    assert allocated.tolist() == phase["quota"]
+
+
+def test_participation_draws_the_stated_number_of_clients(store):
+    run = lab.run(lab.configure("smoke", **SHORT, participation=0.5), store, progress=False)
+    drawn = [row["participants"] for row in run.records()]
+    assert [len(d) for d in drawn] == [2, 2, 2]
+    assert len({tuple(d) for d in drawn}) > 1
+
+
+def test_bytes_sent_follow_from_the_shapes(store):
+    run = lab.run(lab.configure("smoke", **SHORT), store, progress=False)
+    visual = 4 * 3 * 5 * 96 * 5  # float32, layers x vectors x width, clients
+    counts = 8 * 5 * 10  # int64, clients x classes
+    assert run.rows["bytes_up"].tolist() == [visual + counts, visual, visual + counts]
+
+
+def test_bad_input_leaves_the_store_as_it_was(store):
+    for changes in ({"n_clients": 50}, {"dataset": "cifar11"}, {"clip": "huge"}, {"device": "cuda:99"}):
+        with pytest.raises(FedCoPLError):
+            lab.run(lab.configure("smoke", **{**SHORT, **changes}), store, progress=False)
+    assert not [run for run in store.runs() if run.rounds_done()]
+
+
+def test_a_damaged_state_is_named(store):
+    config = lab.configure("smoke", **SHORT)
+    run = lab.run(config, store, progress=False)
+    (run.path / "result.json").unlink()
+    state = next(run.path.glob("state-*.safetensors"))
+    Path(state).write_bytes(state.read_bytes()[:100])
+    with pytest.raises(FedCoPLError, match=r"state-0003.safetensors.*remove its run folder"):
+        lab.run(config, store, progress=False)

@@ -1,0 +1,67 @@
+"""Made-up numbers in the shape of collected ones; nothing here was measured."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedcopl_lab.paper.items import ITEMS, Item, find_items
+
+COLUMNS = ["item", "series", "column", "metric", "x", "y", "seed", "value", "key"]
+MakeUp = Callable[..., pd.DataFrame]
+
+
+@pytest.fixture(scope="session")
+def made_up() -> MakeUp:
+    def make(name: str, seeds: Sequence[int] = (0, 1, 2), profile: str = "smoke") -> pd.DataFrame:
+        (item,) = find_items([name])
+        draw = np.random.default_rng(7)
+        lines = [
+            {"item": item.id, "series": cell.series, "column": cell.column, "seed": config.seed,
+             "key": f"{cell.series} {cell.column} {config.seed}", **line}
+            for cell, config in item.runs(profile, seeds)
+            for line in _lines(item, config.rounds, config.n_clients, cell.series, draw)
+        ]  # fmt: skip
+        return pd.DataFrame(lines, columns=COLUMNS)
+
+    return make
+
+
+def _lines(item: Item, rounds: int, clients: int, series: str, draw: np.random.Generator) -> Iterator[dict[str, Any]]:
+    if item.reads == "split":
+        for client in range(clients):
+            for label in range(10):
+                yield {"metric": "train", "x": label, "y": client, "value": int(draw.integers(0, 50))}
+        return
+    for number in range(1, rounds + 1) if item.reads == "rounds" else [rounds]:
+        for metric in item.metrics:
+            if series.startswith("Zero-shot") and metric in ("label_accuracy", "n_selected"):
+                continue
+            value = 400.0 if metric == "n_selected" else float(draw.uniform(0.3, 0.9))
+            yield {"metric": metric, "x": number, "y": None, "value": value}
+
+
+@pytest.fixture(scope="session")
+def all_numbers(made_up: MakeUp) -> dict[str, pd.DataFrame]:
+    return {item.id: made_up(item.id) for item in ITEMS}
+
+
+@pytest.fixture(scope="session")
+def all_runs(all_numbers: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    keys = sorted({key for numbers in all_numbers.values() for key in numbers["key"]})
+    return pd.DataFrame(
+        {
+            "key": keys,
+            "profile": "smoke",
+            "method": "FedCoPL",
+            "dataset": "digits",
+            "clip": "tiny",
+            "seed": 0,
+            "seconds": 1.5,
+            "hardware": "a machine",
+            "threads": 1,
+            "packages": "numpy=2.0",
+        }
+    )

@@ -1,0 +1,111 @@
+"""Paper beside measured stays apart, gaps are right, and fresh against committed finds every kind of difference."""
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedcopl_lab import FedCoPLError
+from fedcopl_lab.paper.claims import claims
+from fedcopl_lab.report import against_committed, beside, gaps
+
+
+def test_printed_columns_hold_printed_numbers_and_measured_columns_measured_ones(made_up) -> None:
+    numbers = made_up("fedcopl_main_table1")
+    wide = beside("fedcopl_main_table1", numbers)
+    printed = [column for column in wide.columns if column.startswith("paper: ")]
+    measured = [column for column in wide.columns if column.startswith("measured (smoke, handwritten digits)")]
+    assert len(printed) == 14
+    assert sorted(printed + measured) == sorted(wide.columns)
+    for column in printed:
+        dataset, beta = column.removeprefix("paper: ").split(", β = ")
+        expected = claims("fedcopl", "main Table 1", dataset=dataset, beta=float(beta), method="FedCoPL")
+        assert wide.loc["FedCoPL", column] == expected["value_number"].item()
+    own = numbers.query("series == 'FedCoPL' and column == 'β = 0.1' and metric == 'accuracy'")["value"]
+    name = "measured (smoke, handwritten digits) β = 0.1"
+    assert wide.loc["FedCoPL", name] == pytest.approx(100 * own.mean())
+    assert wide.loc["FedCoPL", f"{name}: std"] == pytest.approx(100 * own.std(ddof=1))
+    assert wide.loc["FedCoPL", f"{name}: n"] == 3
+    assert pd.isna(wide.loc["PromptFL + CoPL", "paper: Average, β = 0.1"])  # not printed
+
+
+def test_table_6_has_its_four_printed_sets(made_up) -> None:
+    wide = beside("fedcopl_main_table6", made_up("fedcopl_main_table6"))
+    printed = [column for column in wide.columns if column.startswith("paper: ")]
+    assert printed == [f"paper: {name}, β = 0.1" for name in ("DTD", "RESISC45", "CUB", "UCF101")]
+    assert wide.loc["neither", "paper: DTD, β = 0.1"] == 50.45
+    assert wide.loc["visual only (FedCoPL)", "paper: DTD, β = 0.1"] == 60.89
+
+
+def test_label_accuracy_stands_beside_its_own_table(made_up) -> None:
+    wide = beside("fedcopl_main_table1", made_up("fedcopl_main_table1"), metric="label_accuracy")
+    assert wide.loc["PromptFL + FPL", "paper: DTD, β = 0.1"] == 66.36
+    assert wide.loc["Zero-shot CLIP"].filter(like="paper").isna().all()
+
+
+def test_an_item_without_printed_numbers_has_measured_columns_only(made_up) -> None:
+    wide = beside("fedcopl_ours_fpl_shots", made_up("fedcopl_ours_fpl_shots"))
+    assert not [column for column in wide.columns if column.startswith("paper")]
+
+
+def test_gaps_are_to_the_best_other_row(made_up) -> None:
+    numbers = made_up("fedcopl_main_table6")
+    found = gaps("fedcopl_main_table6", numbers).set_index("column")
+    assert found.loc["paper: DTD, β = 0.1", "gap"] == pytest.approx(60.89 - 55.31)
+    assert found.loc["paper: DTD, β = 0.1", "best_other"] == "text only"
+    means = 100 * numbers[numbers["metric"] == "accuracy"].groupby("series")["value"].mean()
+    own = means.pop("visual only (FedCoPL)")
+    here = found[found["source"] == "measured"]
+    assert here["gap"].item() == pytest.approx(own - means.max())
+    assert here["best_other"].item() == means.idxmax()
+
+
+def test_the_same_numbers_are_exact_whatever_their_order(made_up) -> None:
+    numbers = made_up("fedcopl_main_fig2")
+    found = against_committed(numbers, numbers.sample(frac=1, random_state=1))
+    assert set(found["verdict"]) == {"exact"}
+    assert (found["n"] == 3 * 4).all()
+    assert len(found) == 2 * 4
+
+
+@given(st.floats(1e-6, 0.5), st.floats(0, 0.5))
+def test_a_shift_is_within_tolerance_exactly_when_the_means_are(shift: float, tolerance: float) -> None:
+    line = {"item": "i", "series": "s", "column": "c", "metric": "accuracy", "x": 4, "y": None, "seed": 0, "key": "k"}
+    fresh, committed = pd.DataFrame([line | {"value": 0.5 + shift}]), pd.DataFrame([line | {"value": 0.5}])
+    found = against_committed(fresh, committed, tolerance).iloc[0]
+    assert found["mean_difference"] == pytest.approx(shift)
+    assert found["max_difference"] == pytest.approx(shift)
+    assert found["verdict"] == ("within tolerance" if abs((0.5 + shift) - 0.5) <= tolerance else "differs")
+
+
+def test_only_common_seeds_are_compared_and_lonely_cells_are_named(made_up) -> None:
+    numbers = made_up("fedcopl_main_table6")
+    fresh = numbers[(numbers["seed"] == 0) & (numbers["series"] != "neither")]
+    found = against_committed(fresh, numbers[numbers["series"] != "text only"])
+    verdicts = found.groupby("series")["verdict"].agg(set).to_dict()
+    assert verdicts == {
+        "text and visual": {"exact"},
+        "visual only (FedCoPL)": {"exact"},
+        "text only": {"only fresh"},
+        "neither": {"only committed"},
+    }
+    assert set(found[found["verdict"] == "exact"]["n"]) == {1}
+
+
+def test_nothing_against_nothing_is_empty(made_up) -> None:
+    nothing = made_up("fedcopl_main_fig1")
+    assert against_committed(nothing, nothing).empty
+
+
+def test_bad_input_is_named(made_up) -> None:
+    numbers = made_up("fedcopl_main_table6")
+    with pytest.raises(FedCoPLError, match="tolerance=-1"):
+        against_committed(numbers, numbers, -1.0)
+    with pytest.raises(FedCoPLError, match="the committed numbers lack the columns value"):
+        against_committed(numbers, numbers.drop(columns="value"))
+    with pytest.raises(FedCoPLError, match="the fresh numbers hold a line twice"):
+        against_committed(pd.concat([numbers, numbers]), numbers)
+    with pytest.raises(FedCoPLError, match="no 'accuracy' of fedcopl_main_table1"):
+        beside("fedcopl_main_table1", numbers)
+    with pytest.raises(FedCoPLError, match="0 rows named FedCoPL"):
+        gaps("fedcopl_ours_fpl_shots", made_up("fedcopl_ours_fpl_shots"))

@@ -1,0 +1,103 @@
+"""Summaries against a slow count, and the LaTeX table by reading it back."""
+
+import statistics
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedcopl_lab import FedCoPLError
+from fedcopl_lab.report import summary, table, to_csv, to_latex
+from fedcopl_lab.report._tables import escape_latex, seeds_text
+
+
+def frame(values: dict[tuple[str, str], list[float]], metric: str = "accuracy") -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {"item": "some", "series": series, "column": column, "metric": metric, "x": 4, "y": None, "seed": seed,
+             "value": value, "key": f"{series}{column}{seed}"}
+            for (series, column), many in values.items()
+            for seed, value in enumerate(many)
+        ]
+    )  # fmt: skip
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=6), st.lists(st.floats(0, 1), min_size=1, max_size=6))
+def test_summary_is_mean_std_and_count_of_the_seeds(first: list[float], second: list[float]) -> None:
+    cells = summary(frame({("b", "one"): first, ("a", "one"): second}))
+    assert list(cells["series"]) == ["b", "a"]
+    assert list(cells["n"]) == [len(first), len(second)]
+    assert cells["mean"].tolist() == pytest.approx([statistics.mean(first), statistics.mean(second)], abs=1e-12)
+    assert cells["std"].iloc[0] == pytest.approx(statistics.stdev(first), abs=1e-9)
+    assert pd.isna(cells["std"].iloc[1]) == (len(second) == 1)
+
+
+def test_summary_takes_the_last_round_of_each_run() -> None:
+    late = frame({("a", "c"): [0.5, 0.7]})
+    early = late.assign(x=1, value=0.1)
+    assert summary(pd.concat([late, early]))["mean"].item() == pytest.approx(0.6)
+
+
+def test_rows_and_columns_come_in_the_items_own_order_even_from_a_sorted_file(made_up) -> None:
+    numbers = made_up("fedcopl_main_table1").sort_values(["series", "column", "metric", "seed"])
+    wide = table(numbers)
+    assert list(wide.index) == ["Zero-shot CLIP", "PromptFL + FPL", "PromptFL + CoPL", "FedCoPL"]
+    assert list(wide.columns) == ["β = 0.1", "β = 0.05"]
+    shots = table(made_up("fedcopl_ours_fpl_shots").sort_values("column"))
+    assert list(shots.columns) == ["1", "2", "4", "8", "16", "24"]
+
+
+def test_table_shows_percent_with_one_decimal_and_no_spread_for_one_seed() -> None:
+    wide = table(frame({("a", "one"): [0.784, 0.788], ("b", "one"): [0.5]}))
+    assert wide.loc["a", "one"] == "78.6 ± 0.3"
+    assert wide.loc["b", "one"] == "50.0"
+    assert seeds_text(frame({("a", "one"): [0.1, 0.2], ("b", "one"): [0.5]})) == "1 to 2 seeds"
+    assert table(frame({("a", "one"): [0.1234, 0.1234]}, "drift_text"), "drift_text").iloc[0, 0] == "0.123 ± 0.000"
+
+
+def test_latex_marks_the_best_bold_and_the_second_underlined_per_column() -> None:
+    text = to_latex(
+        frame({("low", "β = 0.1"): [0.1], ("mid", "β = 0.1"): [0.2], ("top_1", "β = 0.1"): [0.3]}), caption="50% & more"
+    )
+    assert r"top\_1 & \textbf{30.0} \\" in text
+    assert r"mid & \underline{20.0} \\" in text
+    assert r"low & 10.0 \\" in text
+    assert r"$\beta$ = 0.1" in text
+    assert r"\caption{50\% \& more}" in text
+    assert text.count("{") == text.count("}")
+
+
+def test_ties_are_all_best_and_none_is_second() -> None:
+    text = to_latex(frame({("a", "c"): [0.3], ("b", "c"): [0.3], ("d", "c"): [0.1]}))
+    assert text.count(r"\textbf") == 2
+    assert r"\underline" not in text
+
+
+@given(st.text(alphabet="ab\\&%$#_{}~^<>βτ±–"))
+def test_escaped_text_has_no_bare_special_character(text: str) -> None:
+    escaped = escape_latex(text)
+    assert not set(escaped) & set("<>βτ±–")
+    bare = escaped
+    for piece in (r"\textbackslash{}", r"\textasciitilde{}", r"\textasciicircum{}", r"\textless{}", r"\textgreater{}",
+                  r"$\beta$", r"$\tau$", r"$\pm$", r"\&", r"\%", r"\$", r"\#", r"\_", r"\{", r"\}"):  # fmt: skip
+        bare = bare.replace(piece, "")
+    assert not set(bare) & set("\\&%$#_{}~^")
+
+
+def test_csv_reads_back_to_the_same_numbers(made_up, tmp_path) -> None:
+    numbers = made_up("fedcopl_main_table6")
+    (tmp_path / "n.csv").write_text(to_csv(numbers))
+    read = pd.read_csv(tmp_path / "n.csv")
+    assert list(read.columns) == list(numbers.columns)
+    assert read["value"].tolist() == pytest.approx(numbers["value"].tolist(), abs=1e-15)
+
+
+def test_bad_input_is_named(made_up) -> None:
+    numbers = made_up("fedcopl_main_table1")
+    with pytest.raises(FedCoPLError, match="no number has metric='acuracy'; these have: accuracy"):
+        summary(numbers, "acuracy")
+    with pytest.raises(FedCoPLError, match="are of 2 items"):
+        summary(pd.concat([numbers, made_up("fedcopl_main_table6")]))
+    with pytest.raises(FedCoPLError, match="several values for one series"):
+        summary(pd.concat([numbers, numbers]))

@@ -1,0 +1,148 @@
+"""The allocation against exact fractions, and against NumPy's float32 for the authors' arithmetic."""
+
+import math
+from fractions import Fraction
+from inspect import unwrap
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from fedcopl_lab import allocate
+
+COUNTS = st.integers(1, 6).flatmap(
+    lambda c: st.lists(st.lists(st.integers(0, 200), min_size=c, max_size=c), min_size=1, max_size=6)
+)
+
+
+def exact_quota(counts):
+    """Eq. 3 cell by cell: M = sum of all / C, then the ceiling of u / U * M; 0 where nobody kept the class."""
+    n_classes = len(counts[0])
+    budget = Fraction(sum(map(sum, counts)), n_classes)
+    seen = [sum(row[c] for row in counts) for c in range(n_classes)]
+    return [[math.ceil(Fraction(u, U) * budget) if U else 0 for u, U in zip(row, seen, strict=True)] for row in counts]
+
+
+def float32_quota(counts):
+    """The released code's arithmetic: M rounded up, then u / U * M in single precision."""
+    counts = np.array(counts)
+    budget = np.float32(math.ceil(counts.sum() / counts.shape[1]))
+    seen = np.maximum(counts.sum(axis=0), 1).astype(np.float32)
+    return np.ceil(counts.astype(np.float32) / seen * budget).astype(int).tolist()
+
+
+def test_the_cell_in_which_paper_and_authors_differ():
+    counts = torch.tensor([[3, 20], [2, 25]])  # u = 3, U = 5, M = 25
+    paper, authors = allocate(counts), allocate(counts, "authors")
+    assert (paper.per_class, authors.per_class) == (25, 25)
+    assert int(paper.quota[0, 0]) == 15
+    assert int(authors.quota[0, 0]) == 16
+
+
+@given(COUNTS)
+@settings(deadline=None, max_examples=200)
+def test_paper_mode_is_exact(counts):
+    assume(any(map(any, counts)))
+    given_counts = torch.tensor(counts)
+    before = given_counts.clone()
+    result = allocate(given_counts)
+    assert torch.equal(given_counts, before)
+    assert result.quota.tolist() == exact_quota(counts)
+    budget = Fraction(sum(map(sum, counts)), len(counts[0]))
+    assert result.per_class == pytest.approx(float(budget))
+    for c in range(len(counts[0])):
+        column = int(result.quota[:, c].sum())
+        if any(row[c] for row in counts):
+            assert budget <= column < budget + len(counts)
+        else:
+            assert column == 0
+    assert not result.quota[given_counts == 0].any()
+
+
+@given(COUNTS)
+@settings(deadline=None, max_examples=200)
+def test_authors_mode_is_their_single_precision(counts):
+    assume(any(map(any, counts)))
+    result = allocate(torch.tensor(counts), "authors", unseen="zero")
+    assert result.quota.tolist() == float32_quota(counts)
+    assert result.per_class == math.ceil(sum(map(sum, counts)) / len(counts[0]))
+    assert bool((result.quota >= torch.tensor(exact_quota(counts))).all())
+
+
+def test_single_precision_differs_from_exact_in_about_one_cell_of_a_thousand():
+    differing = cells = 0
+    for total in range(1, 200):
+        for u in range(1, total, 7):
+            # two classes whose counts sum to 2 M, so that M is whole and only the rounding differs
+            counts = torch.tensor([[u, 200], [total - u, 200 - total]])
+            a, b = allocate(counts).quota, allocate(counts, "authors").quota
+            differing += int((a != b).sum())
+            cells += 4
+    assert 0 < differing < 0.02 * cells
+
+
+def test_mode_none_keeps_the_counts():
+    counts = torch.tensor([[3, 0], [1, 7]])
+    result = allocate(counts, "none")
+    assert torch.equal(result.quota, counts)
+    assert result.quota is not counts
+    assert result.per_class is None
+
+
+def test_one_client_fills_every_class_to_the_budget():
+    assert allocate(torch.tensor([[1, 9, 4]])).quota.tolist() == [[5, 5, 5]]
+
+
+@pytest.mark.parametrize(("phase", "expected"), [(0, 2), (1, 3), (2, 5), (3, 6)])
+def test_a_class_nobody_kept_gets_the_authors_growing_quota(phase, expected):
+    counts = torch.zeros(10, 47, dtype=torch.long)  # DTD: 47 classes, 10 clients, 2,820 training images
+    counts[:, :46] = 3
+    quota = allocate(counts, "authors", n_train=2820, phase=phase).quota
+    assert quota[:, 46].tolist() == [expected] * 10
+    assert allocate(counts, "paper", n_train=2820, phase=phase).quota[:, 46].tolist() == [0] * 10
+    assert (
+        allocate(counts, "paper", n_train=2820, phase=phase, unseen="authors_quota").quota[:, 46].tolist()
+        == [expected] * 10
+    )
+    assert torch.equal(quota[:, :46], allocate(counts, "authors", unseen="zero").quota[:, :46])
+
+
+def test_large_counts_do_not_overflow():
+    counts = torch.full((3, 2), 100_000_000, dtype=torch.long)
+    assert allocate(counts).quota.tolist() == [[100_000_000] * 2] * 3
+    small = torch.tensor([[30000, 1], [30000, 1]], dtype=torch.int32)
+    assert allocate(small).quota.tolist() == [[15001, 15001]] * 2  # 30000 * 60002 does not fit 32 bits
+
+
+def test_the_authors_quota_needs_the_number_of_images(refused):
+    with refused("n_train"):
+        allocate(torch.tensor([[1, 0]]), "authors")
+
+
+@pytest.mark.parametrize("mode", ["paper", "authors", "none"])
+def test_refuses_negative_counts(refused, mode):
+    counts = torch.tensor([[1, -4]])
+    with refused("-4", "0 or more"):
+        allocate(counts, mode)
+    assert counts.tolist() == [[1, -4]]
+
+
+@pytest.mark.parametrize("mode", ["paper", "authors", "none"])
+def test_refuses_no_count_at_all(refused, mode):
+    with refused("all 0", "at least one kept image", "lower q_conf"):
+        allocate(torch.zeros(2, 3, dtype=torch.long), mode, n_train=10)
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 2, 3), (0, 3), (3, 0)])
+def test_refuses_counts_of_another_shape(refused, shape):
+    with refused(str(tuple(shape)), "[n_clients, n_classes]"):
+        unwrap(allocate)(torch.ones(shape, dtype=torch.long))
+
+
+def test_refuses_words_it_does_not_know(refused):
+    with refused("mode='papers'", "paper, authors, none"):
+        unwrap(allocate)(torch.ones(1, 1, dtype=torch.long), "papers")
+    with refused("unseen='none'", "zero, authors_quota"):
+        unwrap(allocate)(torch.ones(1, 1, dtype=torch.long), unseen="none")

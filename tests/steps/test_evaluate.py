@@ -1,0 +1,68 @@
+"""The test accuracies of clients and their three means."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from fedcopl_lab import Shard, evaluate
+
+LABELS = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1])
+SHARDS = [
+    Shard(train=np.array([0]), test=np.array([7, 1, 2])),
+    Shard(train=np.array([0]), test=np.array([], dtype=int)),
+    Shard(train=np.array([0]), test=np.array([4])),
+]
+PREDICTED = torch.tensor([[0, 1, 1, 1, 1, 1, 1, 1], [2] * 8, [0, 0, 2, 0, 1, 0, 0, 0]])  # [client, image]
+
+
+def predictor(client, indices):
+    return PREDICTED[client, indices]
+
+
+def slow_accuracy(client, images):
+    right = [int(PREDICTED[client, i]) == int(LABELS[i]) for i in images]
+    return sum(right) / len(right)
+
+
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_means_of_the_clients(everywhere):
+    result = evaluate(predictor, SHARDS, LABELS, everywhere)
+    assert result.per_client[0] == pytest.approx(slow_accuracy(0, [7, 1, 2])) == pytest.approx(2 / 3)
+    assert math.isnan(result.per_client[1])
+    assert result.per_client[2] == 1
+    assert result.n_test == (3, 0, 1)
+    assert result.skipped == (1,)
+    assert result.client_mean == pytest.approx(5 / 6)  # (2/3 + 1) / 2
+    assert result.sample_mean == pytest.approx(3 / 4)  # 3 of 4 images
+    assert repr(result) == "Evaluation(client mean 83.3%, sample mean 75.0%)"
+
+
+def test_global_is_every_model_on_every_test_image():
+    union = [7, 1, 2, 4]
+    expected = np.mean([slow_accuracy(k, union) for k in range(3)])
+    assert evaluate(predictor, SHARDS, LABELS).global_ == pytest.approx(expected)
+    assert evaluate(predictor, SHARDS, LABELS, everywhere=False).global_ is None
+
+
+def test_only_the_images_asked_for_are_predicted():
+    asked = []
+
+    def watching(client, indices):
+        asked.append((client, indices.tolist()))
+        return predictor(client, indices)
+
+    evaluate(watching, SHARDS[::2], LABELS, everywhere=False)
+    assert asked == [(0, [7, 1, 2]), (1, [4])]
+
+
+def test_shards_are_left_as_they_are():
+    before = [shard.test.copy() for shard in SHARDS]
+    evaluate(predictor, SHARDS, LABELS)
+    assert all(np.array_equal(shard.test, old) for shard, old in zip(SHARDS, before, strict=True))
+
+
+def test_refuses_a_federation_without_test_images(refused):
+    with refused("none of the 2 clients", "expected at least one"):
+        evaluate(predictor, [SHARDS[1], SHARDS[1]], LABELS)

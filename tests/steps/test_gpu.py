@@ -1,0 +1,74 @@
+"""The steps on a GPU give what they give on the CPU."""
+
+from copy import deepcopy
+
+import pytest
+import torch
+
+from fedcopl_lab import (
+    PromptedCLIP,
+    PromptState,
+    PseudoLabels,
+    aggregate,
+    allocate,
+    configure,
+    cosine_distance,
+    drift_diversity,
+    filter_confident,
+    select_top,
+    train_round,
+)
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+LOGITS = 20 * torch.randn(64, 5, generator=torch.Generator().manual_seed(0))
+
+
+def test_filter_and_allocate():
+    ours, theirs = filter_confident(LOGITS.cuda()), filter_confident(LOGITS)
+    assert torch.equal(ours.kept.cpu(), theirs.kept)
+    assert torch.equal(ours.counts.cpu(), theirs.counts)
+    counts = torch.stack([theirs.counts, 2 * theirs.counts + 1])
+    for mode in ("paper", "authors", "none"):
+        on_gpu = allocate(counts.cuda(), mode, n_train=100).quota.cpu()
+        assert torch.equal(on_gpu, allocate(counts, mode, n_train=100).quota)
+
+
+@pytest.mark.parametrize("candidates", ["argmax", "any"])
+def test_select(candidates):
+    quota = torch.tensor([3, 0, 40, 2, 5])
+    ours = select_top(LOGITS.cuda(), quota.cuda(), candidates)
+    theirs = select_top(LOGITS, quota, candidates)
+    assert torch.equal(ours.indices.cpu(), theirs.indices)
+    assert torch.equal(ours.labels.cpu(), theirs.labels)
+
+
+def test_aggregate_and_drift():
+    stacked, weights = LOGITS.view(8, 8, 5), torch.arange(8)
+    assert torch.allclose(aggregate(stacked.cuda(), weights).cpu(), aggregate(stacked, weights), rtol=1e-6)
+    assert drift_diversity(stacked.cuda()) == pytest.approx(drift_diversity(stacked))
+    assert cosine_distance(stacked.cuda()) == pytest.approx(cosine_distance(stacked))
+
+
+def test_train_round(small):
+    on_gpu = PromptedCLIP(
+        deepcopy(small.model).cuda(), small.tokenizer, small.prompted.class_names, n_text=4, n_visual=3
+    )
+    text, visual = small.prompted.initial_prompts(torch.Generator().manual_seed(1))
+    labels = PseudoLabels(indices=torch.tensor([7, 0, 2, 3, 8]), labels=torch.tensor([0, 0, 1, 1, 2]))
+    config = configure("smoke", n_text=4, n_visual=3, batch_size=3, local_epochs=2)
+    updates = [
+        train_round(
+            prompted,
+            small.images.to(device),
+            labels,
+            PromptState(text=text.to(device), visual=visual.to(device)),
+            config=config,
+            generator=torch.Generator().manual_seed(2),
+        )
+        for prompted, device in ((small.prompted, "cpu"), (on_gpu, "cuda"))
+    ]
+    assert (updates[0].text - updates[1].text.cpu()).abs().max() <= 1e-8
+    assert (updates[0].visual - updates[1].visual.cpu()).abs().max() <= 1e-8

@@ -1,0 +1,271 @@
+"""Configurations: what they refuse, how profiles and modes fill them, and the key that names a result."""
+
+import dataclasses
+import math
+import subprocess
+import sys
+from typing import Literal, get_args, get_origin
+
+import jaxtyping
+import numpy as np
+import pytest
+
+from fedcopl_lab import FedCoPLError, RunConfig, configure
+from fedcopl_lab.config import AUTHORS_MODE, METHODS, PROFILES, run_key
+
+OTHER = {
+    "profile": "other",
+    "method": "PromptFL",
+    "seed": 1,
+    "seed_scope": "prompts",
+    "dataset": "cifar10",
+    "clip": "mini",
+    "scheme": "iid",
+    "beta": 0.3,
+    "fraction": 0.5,
+    "partition_mode": "authors",
+    "test_split": "independent",
+    "n_clients": 6,
+    "min_train": 11,
+    "min_test": 6,
+    "participation": 0.5,
+    "rounds": 5,
+    "local_epochs": 4,
+    "batch_size": 16,
+    "lr": 0.2,
+    "momentum": 0.8,
+    "weight_decay": 0.1,
+    "lr_schedule": "run",
+    "momentum_state": "shared",
+    "n_text": 9,
+    "n_visual": 4,
+    "visual_depth": 2,
+    "aggregate": "both",
+    "weight_by": "selected",
+    "labeller": "FPL",
+    "refresh_every": 1,
+    "relabel_with": "local",
+    "q_conf": None,
+    "q_ent": 0.4,
+    "filter_scope": "global",
+    "allocation": "none",
+    "unseen_class": "authors_quota",
+    "candidates": "any",
+    "fpl_shots": 3,
+    "device": "cuda",
+    "threads": 2,
+}
+"""Another value for every field than ``configure("smoke")`` has."""
+
+FIELDS = {field.name: field for field in dataclasses.fields(RunConfig)}
+
+
+@pytest.fixture(autouse=True)
+def _as_installed():
+    """Users have no checker of annotations; without it our own messages must answer."""
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", before)
+
+
+def literal_choices(annotation):
+    arms = [annotation, *get_args(annotation)]
+    return next((get_args(arm) for arm in arms if get_origin(arm) is Literal), ())
+
+
+CHOICES = {name: literal_choices(field.type) for name, field in FIELDS.items() if literal_choices(field.type)}
+
+
+def key(config, data="d", weights="w"):
+    return run_key(config, data_sha=data, weights_sha=weights)
+
+
+def test_the_list_of_other_values_is_whole():
+    base = configure("smoke")
+    assert set(OTHER) == set(FIELDS)
+    assert all(getattr(base, name) != value for name, value in OTHER.items())
+    assert set(CHOICES) >= {"method", "labeller", "scheme", "aggregate", "allocation", "test_split"}
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_every_field_changes_the_key(name):
+    base = configure("smoke")
+    assert key(dataclasses.replace(base, **{name: OTHER[name]})) != key(base)
+
+
+def test_all_keys_of_single_changes_differ():
+    base = configure("smoke")
+    keys = {key(dataclasses.replace(base, **{name: value})) for name, value in OTHER.items()}
+    assert len(keys | {key(base)}) == len(OTHER) + 1
+
+
+def test_data_weights_and_numerics_change_the_key(monkeypatch):
+    config = configure("smoke")
+    keys = {key(config), key(config, data="e"), key(config, weights="v")}
+    monkeypatch.setattr("fedcopl_lab.config.NUMERICS", 10**6)
+    assert len(keys | {key(config)}) == 4
+
+
+def test_nothing_else_changes_the_key():
+    config = configure("smoke", device="cuda:0")
+    assert key(config) == key(dataclasses.replace(config)) == key(configure("smoke", device="cuda:0"))
+    assert key(config) == key(dataclasses.replace(config, device="cuda:1"))
+    assert key(config) == key(dataclasses.replace(config, device="cuda"))
+    assert key(config) != key(dataclasses.replace(config, device="cpu"))
+    assert key(RunConfig(**config.as_dict())) == key(config)
+
+
+@pytest.mark.parametrize("kind", [int, float, np.float64, np.float32])
+def test_a_number_has_one_key_however_it_is_spelled(kind):
+    config = configure("smoke", beta=kind(1), participation=kind(1), q_conf=kind(0))
+    assert key(config) == key(configure("smoke", beta=1.0, participation=1.0, q_conf=0.0))
+    assert type(config.beta) is float
+
+
+def test_the_key_is_the_same_in_every_process():
+    code = (
+        "from fedcopl_lab.config import configure, run_key;"
+        "print(run_key(configure('smoke', beta=0.3), data_sha='d', weights_sha='w'))"
+    )
+    keys = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for seed in ("0", "1", "2")
+    }
+    assert keys == {key(configure("smoke", beta=0.3))}
+    assert len(keys.pop()) == 16
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_every_choice_is_checked(name):
+    with pytest.raises(FedCoPLError) as caught:
+        dataclasses.replace(configure("smoke"), **{name: "bogus"})
+    message = str(caught.value)
+    assert f"{name}='bogus'" in message
+    assert "\n" not in message
+    assert all(str(choice) in message for choice in CHOICES[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n_clients", 0),
+        ("n_clients", 2.5),
+        ("n_clients", "5"),
+        ("rounds", 0),
+        ("rounds", -1),
+        ("local_epochs", 0),
+        ("batch_size", 0),
+        ("n_text", 0),
+        ("n_visual", 0),
+        ("fpl_shots", 0),
+        ("threads", 0),
+        ("refresh_every", -1),
+        ("min_train", -1),
+        ("min_test", None),
+        ("seed", -1),
+        ("q_conf", 1.01),
+        ("q_conf", -0.1),
+        ("q_ent", 2),
+        ("q_ent", math.nan),
+        ("q_ent", "half"),
+        ("participation", 0.0),
+        ("participation", 1.1),
+        ("lr", 0.0),
+        ("lr", math.nan),
+        ("lr", math.inf),
+        ("momentum", 1.0),
+        ("momentum", -0.1),
+        ("weight_decay", -1.0),
+        ("weight_decay", math.inf),
+        ("beta", 0.0),
+        ("beta", None),
+        ("beta", math.inf),
+        ("labeller", "none"),
+    ],
+)
+def test_values_out_of_range_are_refused(name, value):
+    with pytest.raises(FedCoPLError, match=f"^{name}=.* is not valid; expected [^\n]*$"):
+        configure("smoke", **{name: value})
+
+
+@pytest.mark.parametrize("fraction", [None, 0.0, 1.5])
+def test_a_quantity_split_needs_its_fraction(fraction):
+    with pytest.raises(FedCoPLError, match="fraction="):
+        configure("smoke", scheme="quantity", fraction=fraction)
+
+
+@pytest.mark.parametrize("change", [{"rounds": 1}, {"labeller": "CoPL"}])
+def test_zero_shot_trains_nothing(change):
+    with pytest.raises(FedCoPLError, match="zero-shot"):
+        configure("smoke", method="zero-shot", **change)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("method", METHODS)
+def test_profile_then_method_then_changes(profile, method):
+    config = configure(profile, method=method)
+    expected = {**PROFILES[profile], **METHODS[method]}
+    assert {name: getattr(config, name) for name in expected} == expected
+    assert (config.profile, config.method, config.seed) == (profile, method, 0)
+    assert configure(profile, method=method, batch_size=7).batch_size == 7
+
+
+def test_the_values_of_the_profiles():
+    smoke, paper = configure("smoke"), configure("paper")
+    assert (smoke.n_clients, smoke.rounds, smoke.local_epochs, smoke.refresh_every) == (5, 4, 3, 2)
+    assert (smoke.batch_size, smoke.n_text, smoke.n_visual, smoke.min_train, smoke.min_test) == (32, 8, 5, 10, 5)
+    assert (paper.n_clients, paper.rounds, paper.local_epochs, paper.refresh_every) == (10, 20, 10, 5)
+    assert (paper.batch_size, paper.n_text, paper.clip, paper.beta) == (64, 16, "ViT-B-32", 0.1)
+    for config in (smoke, paper):
+        assert (config.lr, config.momentum, config.weight_decay) == (0.1, 0.9, 0.05)
+        assert (config.q_conf, config.q_ent, config.aggregate, config.labeller) == (0.5, 0.5, "visual", "CoPL")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_authors_mode(method):
+    config = configure("smoke", method=method, mode="authors")
+    assert {name: getattr(config, name) for name in AUTHORS_MODE} == dict(AUTHORS_MODE)
+    assert configure("smoke", method=method, mode="authors", min_test=5).min_test == 5
+    assert config != configure("smoke", method=method)
+
+
+def test_a_scheme_brings_its_own_parameters():
+    assert configure("smoke", scheme="quantity").fraction == 0.2
+    assert configure("smoke", scheme="quantity").beta is None
+    assert configure("smoke", scheme="quantity", fraction=0.4).fraction == 0.4
+    assert configure("smoke", scheme="iid").beta is None
+
+
+def test_the_environment_names_the_profile(monkeypatch):
+    assert configure().profile == "smoke"
+    monkeypatch.setenv("FEDCOPL_LAB_PROFILE", "paper")
+    assert configure() == configure("paper")
+    assert configure("smoke").profile == "smoke"
+    monkeypatch.setenv("FEDCOPL_LAB_PROFILE", "papr")
+    with pytest.raises(FedCoPLError, match=r"profile 'papr'; did you mean 'paper'\?; known: smoke, paper"):
+        configure()
+
+
+def test_unknown_words_are_answered_with_the_nearest():
+    with pytest.raises(FedCoPLError, match=r"unknown setting 'roundz'; did you mean 'rounds'\?"):
+        configure("smoke", roundz=3)
+    with pytest.raises(FedCoPLError, match=r"unknown method 'FedCopl'; did you mean 'FedCoPL'\?.*PromptFL"):
+        configure("smoke", method="FedCopl")
+    with pytest.raises(FedCoPLError, match="mode='code' is unknown; choose one of paper, authors"):
+        configure("smoke", mode="code")
+
+
+def test_a_configuration_cannot_be_changed_in_place():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        configure("smoke").seed = 2
+
+
+@pytest.mark.parametrize("scheme", ["dirichlet", "quantity", "iid"])
+def test_the_label_is_short_and_names_the_seed(scheme):
+    label = configure("smoke", scheme=scheme, seed=7).label
+    assert label.startswith("FedCoPL+CoPL digits")
+    assert label.endswith("seed=7")
+    assert "None" not in label

@@ -1,0 +1,100 @@
+"""The public names: all there, and with the parameters that notebooks rely on."""
+
+import inspect
+
+import pytest
+
+import fedcopl_lab as lab
+
+LEADING = {
+    "load_dataset": ("name", "root"),
+    "load_clip": ("name",),
+    "partition": ("dataset", "scheme", "n_clients", "beta", "alpha", "label_fraction", "seed", "mode"),
+    "dirichlet_partition": ("train_labels", "test_labels", "n_clients", "beta", "seed", "mode"),
+    "quantity_partition": ("train_labels", "test_labels", "n_clients", "fraction", "seed", "mode"),
+    "zero_shot": ("clip", "dataset", "indices"),
+    "filter_confident": ("logits", "q_conf", "q_ent", "thresholds"),
+    "allocate": ("counts", "mode", "n_train", "phase"),
+    "select_top": ("logits", "quota"),
+    "train_round": ("prompted", "shard_images", "pseudo_labels", "state", "config", "generator"),
+    "evaluate": ("predictor", "shards"),
+    "aggregate": ("stacked", "weights"),
+    "drift_diversity": ("updates",),
+    "cosine_distance": ("updates",),
+    "PromptedCLIP": ("model", "tokenizer", "class_names", "n_text", "visual_depth", "n_visual"),
+    "run": ("config",),
+    "runs": (),
+}
+DEFAULTS = {
+    "load_dataset": {"root": None},
+    "partition": {"beta": None, "alpha": None, "label_fraction": None, "seed": 0, "mode": "paper"},
+    "dirichlet_partition": {"seed": 0, "mode": "paper"},
+    "quantity_partition": {"fraction": 0.2, "seed": 0, "mode": "paper"},
+    "zero_shot": {"indices": None},
+    "filter_confident": {"q_conf": 0.5, "q_ent": 0.5, "thresholds": None},
+    "allocate": {"mode": "paper", "n_train": None, "phase": 0},
+    "PromptedCLIP": {"n_text": 16, "visual_depth": None, "n_visual": 5},
+}
+METHODS = {
+    "text_features": ("text_prompt",),
+    "image_features": ("images", "visual_prompt"),
+    "logits": ("images", "text_prompt", "visual_prompt"),
+}
+FIELDS = {
+    "Predictions": ("logits",),
+    "FilteredSet": ("kept", "labels", "counts", "confidence_threshold", "entropy_threshold"),
+    "Allocation": ("quota", "per_class"),
+    "PseudoLabels": ("indices", "labels"),
+    "Evaluation": ("client_mean", "sample_mean", "global_", "per_client"),
+    "Run": ("rows", "load_prompts", "predict"),
+    "CLIPBundle": ("model", "tokenizer", "preprocess"),
+    "Shard": ("train", "test"),
+}
+
+
+@pytest.mark.parametrize("name", lab.__all__)
+def test_every_public_name_resolves(name):
+    value = getattr(lab, name)
+    assert value is not None
+    assert name in dir(lab)
+    assert inspect.getdoc(value), f"{name} has no docstring"
+
+
+def test_each_public_name_is_listed_once():
+    assert len(set(lab.__all__)) == len(lab.__all__)
+
+
+@pytest.mark.parametrize("name", LEADING)
+def test_contract_parameters_lead(name):
+    assert name in lab.__all__
+    parameters = tuple(inspect.signature(getattr(lab, name)).parameters)
+    assert parameters[: len(LEADING[name])] == LEADING[name]
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_contract_defaults(name):
+    parameters = inspect.signature(getattr(lab, name)).parameters
+    assert {key: parameters[key].default for key in DEFAULTS[name]} == DEFAULTS[name]
+
+
+def test_train_round_takes_config_and_generator_by_name():
+    parameters = inspect.signature(lab.train_round).parameters
+    assert parameters["config"].kind is parameters["generator"].kind is inspect.Parameter.KEYWORD_ONLY
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_prompted_clip_methods(name):
+    parameters = tuple(inspect.signature(getattr(lab.PromptedCLIP, name)).parameters)
+    assert parameters == ("self", *METHODS[name])
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_contract_fields(name):
+    cls = getattr(lab, name)
+    known = {*dir(cls), *getattr(cls, "__dataclass_fields__", ())}
+    assert set(FIELDS[name]) <= known
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'allocat'"):
+        _ = lab.allocat

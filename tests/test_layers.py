@@ -1,0 +1,122 @@
+"""Data flow one way: a lower layer never imports a higher one, and figures never load torch."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fedcopl_lab
+
+PACKAGE = Path(fedcopl_lab.__file__).parent
+
+LAYERS = (
+    ("_errors", "_lazy"),
+    ("config", "_files", "seeding"),
+    ("data",),
+    ("models",),
+    ("steps",),
+    ("methods",),
+    ("store", "_identity"),
+    ("engine",),
+    ("paper",),
+    ("report",),
+    ("widgets",),
+    ("cli",),
+    ("__main__",),
+)
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+def layer_of(path):
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def imported_modules(path):
+    """Every module a file names in an import, at the top or inside a function, as dotted text."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            if node.level:
+                folder = path.parent.relative_to(PACKAGE.parent).parts
+                module = ".".join([*folder[: len(folder) - node.level + 1], *filter(None, [module])])
+            if module == "fedcopl_lab":
+                for alias in node.names:
+                    home = fedcopl_lab._WHERE.get(alias.name, f".{alias.name}")
+                    yield f"fedcopl_lab{home}", node.lineno
+            else:
+                yield module, node.lineno
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_module_imports_a_higher_layer(path):
+    own = layer_of(path)
+    assert own in RANK, f"{own} has no place in LAYERS: say where it belongs"
+    for module, line in imported_modules(path):
+        parts = module.split(".")
+        if parts[0] != "fedcopl_lab":
+            continue
+        assert len(parts) > 1, f"{path.name}:{line} imports the whole package; name the module it needs"
+        name = parts[1]
+        if name in ("__version__", "FedCoPLError", "RunConfig", "configure"):
+            continue
+        assert name in RANK, f"{path.name}:{line} imports {module}, which has no place in LAYERS"
+        assert RANK[name] <= RANK[own], f"{path.name}:{line}: {own} may not import {module}"
+        if RANK[name] == RANK[own] and name != own:
+            assert RANK[name] >= RANK["config"] or own == "_errors", f"{path.name}:{line}"
+
+
+@pytest.mark.parametrize("layer", ["steps", "methods", "models", "data", "engine"])
+def test_every_layer_has_modules(layer):
+    assert any(layer_of(path) == layer for path in MODULES)
+
+
+def test_steps_do_not_print_or_touch_files():
+    for path in MODULES:
+        if layer_of(path) != "steps":
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        called = {
+            node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
+        assert not called & {"print", "open", "input"}, path.name
+        modules = {module.split(".")[0] for module, _ in imported_modules(path)}
+        assert not modules & {"os", "pathlib", "random", "logging", "warnings"}, path.name
+
+
+def test_nothing_seeds_a_global_random_state():
+    for path in MODULES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        put_back = set()  # inside `with torch.random.fork_rng(...)` the global state is as before afterwards
+        for node in ast.walk(tree):
+            if isinstance(node, ast.With) and "fork_rng" in ast.unparse(node.items[0]):
+                put_back |= {id(inner) for inner in ast.walk(node)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and id(node) not in put_back:
+                call = ast.unparse(node.func)
+                assert call not in ("torch.manual_seed", "np.random.seed", "random.seed"), f"{path}:{node.lineno}"
+
+
+def test_modules_stay_small():
+    too_long = {str(p.relative_to(PACKAGE)): n for p in MODULES if (n := len(p.read_text("utf-8").splitlines())) > 300}
+    assert not too_long
+
+
+@pytest.mark.parametrize(
+    "modules",
+    [
+        "fedcopl_lab",
+        "fedcopl_lab.store",
+        "fedcopl_lab.paper",
+        "fedcopl_lab.report",
+        "fedcopl_lab, fedcopl_lab.paper, fedcopl_lab.report, fedcopl_lab.store",
+    ],
+)
+def test_figures_and_tables_never_load_torch(modules):
+    code = f"import sys, {modules}; assert 'torch' not in sys.modules, 'torch was loaded'"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,304 @@
+"""The run store: what a kill at any moment leaves, what a resume makes of it, and what it refuses."""
+
+import errno
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+from filelock import FileLock
+
+from fedcopl_lab import FedCoPLError, configure, runs
+from fedcopl_lab import store as store_module
+from fedcopl_lab._errors import StoreError
+from fedcopl_lab._files import to_json
+from fedcopl_lab.store import Store
+
+CONFIG = configure("smoke", rounds=3)
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing after it runs."""
+
+
+def row_of(number):
+    clients = {"accuracy": [0.1 * number, None], "n_test": [3, 0]}
+    row = {"round": number, "accuracy": 0.1 * number, "participants": [0, 1], "clients": clients}
+    return row | ({"labels": {"quota": [[1, 2]]}} if number == 1 else {})
+
+
+def tensors_of(number):
+    values = torch.arange(4.0) + number
+    return {"clients.text": values, "server.visual": 2 * values, "round": torch.tensor(number)}
+
+
+@contextmanager
+def begun(store, key="k", config=CONFIG):
+    """A run that is held, with its configuration written, as the engine begins it."""
+    with store.locked(key) as run:
+        if not run.complete:
+            store_module.write_atomic(run.path / "config.json", to_json(config.as_dict()))
+        yield run
+
+
+def go_on(store, key="k"):
+    """What the engine does: resume after the last stored round, store each round, finish."""
+    with begun(store, key) as run:
+        if run.complete:
+            return run
+        done = run.rounds_done()
+        state = run.load_state()
+        assert int(state["round"]) == done if done else state == {}
+        for number in range(done + 1, CONFIG.rounds + 1):
+            run.commit(row_of(number), tensors_of(number), 0.5)
+        run.finish()
+    return run
+
+
+def content(run):
+    return {
+        str(path.relative_to(run.path)): path.read_bytes()
+        for path in run.path.rglob("*")
+        if path.is_file() and path.name != "seconds.json"
+    }
+
+
+def kill_at(monkeypatch, moment):
+    """Die before the given write or deletion, or half-way through a deletion; later calls never happen."""
+    seen = {"n": 0}
+    write, unlink = store_module.write_atomic, Path.unlink
+
+    def tick():
+        seen["n"] += 1
+        if seen["n"] == moment:
+            raise Killed
+
+    def counted_write(path, data):
+        tick()
+        write(path, data)
+
+    def counted_unlink(self, *args, **kwargs):
+        if self.name.startswith("state-"):
+            tick()
+        unlink(self, *args, **kwargs)
+
+    monkeypatch.setattr(store_module, "write_atomic", counted_write)
+    monkeypatch.setattr(Path, "unlink", counted_unlink)
+    return seen
+
+
+def test_a_kill_at_any_moment_resumes_to_the_same_bytes(tmp_path, monkeypatch):
+    reference = content(go_on(Store(tmp_path / "whole")))
+    assert sorted(reference) == [
+        "config.json",
+        "result.json",
+        *(f"rounds/000{i}.json" for i in (1, 2, 3)),
+        "state-0003.safetensors",
+    ]
+    with monkeypatch.context() as patch:
+        counter = kill_at(patch, 0)
+        go_on(Store(tmp_path / "counted"))
+    moments = counter["n"]
+    assert moments >= 1 + 3 * 3 + 2 + 1  # config; state, seconds and row of each round; 2 old states; result
+    for moment in range(1, moments + 1):
+        store = Store(tmp_path / f"killed-{moment}")
+        with monkeypatch.context() as patch:
+            kill_at(patch, moment)
+            with pytest.raises(Killed):
+                go_on(store)
+        assert not store.run("k").complete
+        assert content(go_on(store)) == reference, f"killed before operation {moment}"
+
+
+def test_a_state_without_its_row_does_not_count(store):
+    run = store.run("k")
+    run.commit(row_of(1), tensors_of(1), 0.5)
+    shutil.copy(run.path / "state-0001.safetensors", run.path / "state-0002.safetensors")
+    assert run.rounds_done() == 1
+    assert int(run.load_state()["round"]) == 1
+
+
+def test_all_rows_without_a_result_is_not_complete(store):
+    run = go_on(store)
+    (run.path / "result.json").unlink()
+    assert not run.complete
+    before = content(run)
+    again = go_on(store)
+    assert again.complete
+    assert {name: data for name, data in content(again).items() if name != "result.json"} == before
+
+
+def test_a_failed_write_keeps_what_is_stored(store, monkeypatch):
+    run = store.run("k")
+    run.commit(row_of(1), tensors_of(1), 0.5)
+    before = content(run)
+    with monkeypatch.context() as patch:
+
+        def full(*_):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        patch.setattr("os.replace", full)
+        with pytest.raises(StoreError, match=r"state-0002\.safetensors: No space left"):
+            run.commit(row_of(2), tensors_of(2), 0.5)
+    assert content(run) == before
+    assert int(run.load_state()["round"]) == 1
+
+
+def test_what_a_run_shows(store):
+    run = go_on(store)
+    assert run.key == "k"
+    assert run.config == CONFIG
+    assert run.result == {"round": 3, "accuracy": pytest.approx(0.3)}
+    assert run.rows["round"].tolist() == [1, 2, 3]
+    assert "clients" not in run.rows
+    assert run.clients[["client", "round"]].to_numpy().tolist() == [[k, r] for r in (1, 2, 3) for k in (0, 1)]
+    assert run.label_phases == {1: {"quota": [[1, 2]]}}
+    assert run.seconds == 1.5
+    prompts = run.load_prompts()
+    assert set(prompts) == {"text", "server_visual"}
+    assert torch.equal(prompts["text"], tensors_of(3)["clients.text"])
+    assert "complete" in repr(run)
+
+
+def test_a_run_that_has_not_begun(store):
+    run = store.run("none")
+    assert (run.complete, run.rounds_done(), run.load_state(), run.seconds) == (False, 0, {}, 0.0)
+    assert run.rows.empty
+    assert run.clients.empty
+    with pytest.raises(FedCoPLError, match="run none is not complete; run it again"):
+        run.predict(torch.zeros(1, 3, 8, 8, dtype=torch.uint8))
+
+
+@pytest.mark.parametrize("damage", [b"", b"garbage", None])
+def test_a_broken_state_is_named(store, damage):
+    run = go_on(store)
+    path = run.path / "state-0003.safetensors"
+    path.unlink() if damage is None else path.write_bytes(damage)
+    with pytest.raises(StoreError, match=r"state-0003\.safetensors[^\n]*remove its run folder"):
+        run.load_state()
+
+
+@pytest.mark.parametrize("name", ["config.json", "rounds/0002.json", "result.json"])
+def test_a_broken_file_is_named(store, name):
+    run = go_on(store)
+    (run.path / name).write_text("{")
+    fresh = Store(store.root).run("k")
+    with pytest.raises(StoreError, match=f"{name} is not valid JSON"):
+        _ = fresh.config, fresh.rows, fresh.result
+
+
+def test_a_configuration_of_another_version_is_named(store):
+    run = go_on(store)
+    (run.path / "config.json").write_text('{"profile": "smoke", "colour": "blue"}')
+    with pytest.raises(StoreError, match=r"config\.json does not fit this version[^\n]*remove its run folder"):
+        _ = Store(store.root).run("k").config
+
+
+def test_a_file_in_place_of_the_store_is_refused(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with (
+        pytest.raises(StoreError, match=r"cannot write to the run store .*file: [^\n]*FEDCOPL_LAB_HOME"),
+        Store(tmp_path / "file").locked("k"),
+    ):
+        raise AssertionError("the lock was given")
+    assert Store(tmp_path / "file").runs() == []
+
+
+def test_a_read_only_disk_is_refused(store, monkeypatch):
+    def read_only(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "mkdir", read_only)
+    with pytest.raises(StoreError, match="Read-only file system; make it writable"), store.locked("k"):
+        raise AssertionError("the lock was given")
+
+
+def test_an_error_of_the_work_passes_through_and_frees_the_lock(store):
+    with pytest.raises(FileExistsError, match="mine"), store.locked("k"):
+        raise FileExistsError("mine")
+    with begun(store) as run:
+        assert run.config == CONFIG
+
+
+def test_the_lock_of_a_dead_process_is_free(store):
+    code = (
+        "import os, sys; from fedcopl_lab.store import Store;"
+        "held = Store(sys.argv[1]).locked('k'); held.__enter__(); os._exit(9)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(store.root)], check=False).returncode == 9
+    assert lock_is_free(store, "k")
+
+
+def test_a_second_holder_waits(store):
+    with store.locked("k"):
+        assert not lock_is_free(store, "k")
+        assert lock_is_free(store, "another")
+    assert lock_is_free(store, "k")
+
+
+def lock_is_free(store, key):
+    lock = FileLock(store.root / ".locks" / f"{key}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except TimeoutError:
+        return False
+    lock.release()
+    return True
+
+
+def test_runs_as_a_table(store):
+    for seed in (0, 1):
+        with begun(store, f"run{seed}", configure("smoke", seed=seed, beta=0.3)) as run:
+            run.commit(row_of(1), tensors_of(1), 0.25)
+            if seed:
+                run.finish()
+    table = runs(store)
+    assert table["key"].tolist() == ["run0", "run1"]
+    assert table["complete"].tolist() == [False, True]
+    assert table["seconds"].tolist() == [0.25, 0.25]
+    assert runs(store, seed=1)["accuracy"].tolist() == [0.1]
+    assert runs(store, seed=1, beta=0.3)["key"].tolist() == ["run1"]
+    assert runs(store, beta=0.1).empty
+    assert runs()["key"].tolist() == table["key"].tolist()  # the default store is the same folder
+
+
+def test_an_unknown_filter_is_refused(store):
+    with pytest.raises(FedCoPLError, match=r"unknown settings \['bta'\]; expected fields of RunConfig"):
+        runs(store, bta=0.1)
+
+
+def test_find_by_the_beginning_of_a_key(store):
+    for key in ("abc1", "abd2"):
+        with begun(store, key):
+            pass
+    assert store.find("abc").key == "abc1"
+    with pytest.raises(FedCoPLError, match="2 stored runs start with 'ab'; expected one"):
+        store.find("ab")
+    with pytest.raises(FedCoPLError, match="0 stored runs start with 'x'"):
+        store.find("x")
+
+
+def test_remove_incomplete(store):
+    go_on(store, "whole")
+    for key in ("part", "busy"):
+        with begun(store, key) as run:
+            run.commit(row_of(1), tensors_of(1), 0.5)
+    with store.locked("busy"):
+        assert store.remove_incomplete() == ["part"]
+    assert [run.key for run in store.runs()] == ["busy", "whole"]
+    assert store.remove_incomplete() == ["busy"]
+    assert store.remove_incomplete() == []
+    assert store.run("whole").complete
+
+
+def test_a_run_that_is_finished_meanwhile_is_not_removed(store, monkeypatch):
+    with begun(store) as run:
+        run.commit(row_of(1), tensors_of(1), 0.5)
+    listed = store.runs()
+    run.finish()
+    monkeypatch.setattr(store, "runs", lambda: listed)
+    assert store.remove_incomplete() == []
+    assert run.complete
