@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from tqdm.auto import tqdm
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.models._captions import caption_table
+from fedcopl_lab.models._captions import FILLER_TEMPLATES, TEMPLATES, caption_table, filler_templates
 from fedcopl_lab.models._card import card_files, make_card
 from fedcopl_lab.models._checkpoint import (
     build_clip,
@@ -45,6 +45,7 @@ class TinyRecipe:
         captions: captions per step, spread evenly over the ten digits (a multiple of 10).
         pool: distinct distorted glyphs drawn before training.
         numerals: share of captions that spell the digit as a numeral.
+        fillers: share of captions with random words before the digit instead of a written template.
         lr: peak learning rate of AdamW, reached after ``warmup`` of the steps, then a cosine to zero.
         warmup: share of the steps.
         weight_decay: on matrices only.
@@ -58,12 +59,13 @@ class TinyRecipe:
     captions: int = 40
     pool: int = 40_000
     numerals: float = 0.25
+    fillers: float = 0.5
     lr: float = 2e-3
     warmup: float = 0.1
     weight_decay: float = 0.05
     distortion: Distortion = field(default_factory=Distortion)
     seed: int = 0
-    threads: int = 2
+    threads: int = 1
 
     def __post_init__(self) -> None:
         for count in ("steps", "batch_size", "captions", "pool", "threads"):
@@ -157,9 +159,17 @@ def _optimiser(model: open_clip.CLIP, recipe: TinyRecipe) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=recipe.lr, betas=(0.9, 0.98))
 
 
+def _draw_templates(recipe: TinyRecipe, generator: torch.Generator) -> Int[Tensor, "captions"]:
+    """A written template or, for a share of the captions, one of random words."""
+    written = torch.randint(len(TEMPLATES), (recipe.captions,), generator=generator)
+    filler = len(TEMPLATES) + torch.randint(FILLER_TEMPLATES, (recipe.captions,), generator=generator)
+    return torch.where(torch.rand(recipe.captions, generator=generator) < recipe.fillers, filler, written)
+
+
 def _train(recipe: TinyRecipe, progress: bool) -> bytes:
     """Train the model with only the vocabulary rows that captions use, and return the checkpoint."""
-    table = caption_table(int(model_config("tiny")["text_cfg"]["context_length"]))
+    fillers = filler_templates(FILLER_TEMPLATES, torch_generator(recipe.seed, "tiny-fillers"))
+    table = caption_table(int(model_config("tiny")["text_cfg"]["context_length"]), (*TEMPLATES, *fillers))
     # Ranks keep the order of ids, so the end token stays the largest one, where CLIP reads the caption.
     captions = torch.searchsorted(table.token_ids, table.tokens) * (table.tokens > 0)
     model = build_clip("tiny", derived_seed(recipe.seed, "tiny-weights"), vocab_size=len(table.token_ids)).train()
@@ -173,7 +183,7 @@ def _train(recipe: TinyRecipe, progress: bool) -> bytes:
     digits = torch.arange(recipe.captions) % 10
     for _ in tqdm(range(recipe.steps), desc="train tiny", disable=not progress):
         chosen = torch.randint(len(inputs), (recipe.batch_size,), generator=generator)
-        template = torch.randint(len(captions), (recipe.captions,), generator=generator)
+        template = _draw_templates(recipe, generator)
         spelling = (torch.rand(recipe.captions, generator=generator) < recipe.numerals).long()
         loss = contrastive_loss(
             model.encode_image(inputs[chosen], normalize=True),

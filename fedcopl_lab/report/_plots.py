@@ -173,7 +173,6 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], float]]] = {
         "FPL's shots per class and client",
         lambda profile: float(configure(profile, method="PromptFL").fpl_shots),
     ),
-    "fedcopl_ours_learning_rate": ("learning rate", lambda profile: configure(profile).lr),
 }
 _DRAWINGS: dict[str, Callable[[Item, pd.DataFrame, str], Figure]] = {
     "fedcopl_main_table1": table_dots,
@@ -182,7 +181,6 @@ _DRAWINGS: dict[str, Callable[[Item, pd.DataFrame, str], Figure]] = {
     "fedcopl_supp_fig3": _skew,
     "fedcopl_supp_fig4": _labels,
     "fedcopl_ours_fpl_shots": _sweep,
-    "fedcopl_ours_learning_rate": _sweep,
 }
 _NEEDS = {
     "fedcopl_main_fig2": ("drift_text", "drift_visual", "cosine_text", "cosine_visual"),

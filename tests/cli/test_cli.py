@@ -156,7 +156,7 @@ def test_help_teaches(capsys):
 @pytest.mark.slow
 def test_ctrl_c_ends_with_one_line_and_130_and_the_next_call_goes_on(tmp_path):
     environment = {**os.environ, "FEDCOPL_LAB_HOME": str(tmp_path / "runs"), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "fedcopl_lab", "reproduce", "--items", "fedcopl_ours_learning_rate"]
+    command = [sys.executable, "-m", "fedcopl_lab", "reproduce", "--items", "fedcopl_main_table6"]
     arguments = [*command, "--seeds", "0", "--out", str(tmp_path / "figures"), "--quiet"]
     process = subprocess.Popen(arguments, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     store = Store(tmp_path / "runs")
