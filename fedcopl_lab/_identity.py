@@ -14,11 +14,12 @@ def key_of(config: RunConfig) -> str:
 
 @lru_cache
 def _data_sha(name: str) -> str:
-    if name not in known_manifests("dataset"):
+    if name in known_manifests("dataset"):
+        manifest = load_manifest(name)
+    else:
         from fedcopl_lab.data import load_dataset
 
-        load_dataset(name)  # says what is known and what to do
-    manifest = load_manifest(name)
+        manifest = load_dataset(name).manifest  # a user's own folder; any other name: says what is known
     parts = (manifest.content_sha256, manifest.split_sha256, manifest.template, *manifest.classes)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""The command line: ``fedcopl-lab reproduce | run | runs | export | train-embedded | doctor``."""
+"""The command line: ``fedcopl-lab reproduce | run | runs | data | export | train-embedded | doctor``."""
 
 import argparse
 import sys
@@ -13,6 +13,7 @@ examples:
   fedcopl-lab reproduce --items fedcopl_main_table1       one of them
   fedcopl-lab run --method FedCoPL --set beta=0.05        one run with your own setting
   fedcopl-lab runs list --where method=FedCoPL            what is stored
+  fedcopl-lab data get cifar10                            download, check, unpack
   fedcopl-lab doctor                                      what is there and what is missing
 
 Runs are kept in $FEDCOPL_LAB_HOME, or in runs/ of the checkout. A stored run is never computed again, and an
@@ -47,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_reproduce(commands)
     _add_run(commands)
     _add_runs(commands)
+    _add_data(commands)
     _add_export(commands)
     _add_train_embedded(commands)
     doctor = commands.add_parser("doctor", help="say what is there and what is missing")
@@ -98,6 +100,25 @@ def _add_runs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     show.set_defaults(command=_call_runs_show)
     gc = verbs.add_parser("gc", help="delete runs that were never finished")
     gc.set_defaults(command=_call_runs_gc)
+
+
+def _add_data(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser("data", help="the papers' data sets: what is there, fetch, check")
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    for verb, text in (
+        ("list", "every set and set of weights: what it is, how large, whether it is there"),
+        ("get", "download, check and unpack; interrupted downloads go on where they stopped"),
+        ("verify", "read every file and compare it with the manifests; changes nothing"),
+        ("where", "the folders"),
+    ):
+        command = verbs.add_parser(verb, help=text, description=text)
+        if verb in ("get", "verify"):
+            command.add_argument("names", nargs="+" if verb == "get" else "*", metavar="NAME", help="such as cifar10")
+        if verb == "get":
+            command.add_argument("--replace", action="store_true", help="fetch again what has a wrong checksum")
+            command.add_argument("--quiet", action="store_true", help="no progress bar")
+        command.add_argument("--root", metavar="FOLDER", help="instead of $FEDCOPL_LAB_DATA")
+        command.set_defaults(command=_call_data, verb=verb)
 
 
 def _add_export(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -165,6 +186,12 @@ def _call_runs_gc(options: argparse.Namespace) -> int:
     from fedcopl_lab.cli._runs import remove_incomplete
 
     return remove_incomplete()
+
+
+def _call_data(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli._data import VERBS
+
+    return VERBS[options.verb](options)
 
 
 def _call_export(options: argparse.Namespace) -> int:

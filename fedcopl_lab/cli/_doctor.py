@@ -24,6 +24,7 @@ def doctor() -> int:
         ("torch and torchvision", _torch_pair),
         ("GPU", _gpu),
         ("data: digits", _digits),
+        ("data: papers' sets", _paper_sets),
         ("weights: tiny", _tiny),
         ("weights: OpenAI CLIP", _openai_weights),
         ("run store", _store),
@@ -88,6 +89,18 @@ def _digits() -> str:
     from fedcopl_lab.data import load_dataset
 
     return f"{load_dataset('digits')!r}, checksum right"
+
+
+def _paper_sets() -> str:
+    from fedcopl_lab.data import known_manifests
+    from fedcopl_lab.data._fetch import state_of
+
+    states = {name: state_of(name) for name in known_manifests("dataset") if name != "digits"}
+    here = [name for name, state in states.items() if state == "here"]
+    if len(here) < len(states):
+        missing = ", ".join(name for name in states if name not in here)
+        raise _MissingError(f"{missing} not here; needed by the paper profile only: `fedcopl-lab data get NAME`")
+    return "all are here"
 
 
 def _tiny() -> str:

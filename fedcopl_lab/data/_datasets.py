@@ -1,8 +1,9 @@
 """Data sets in memory: images, labels, class names and the one fixed train/test split."""
 
 import hashlib
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
@@ -13,9 +14,14 @@ from jaxtyping import Int64, UInt8
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.data._cache import cached_images
 from fedcopl_lab.data._manifests import Manifest, load_manifest
+from fedcopl_lab.data._own import own_folder
+from fedcopl_lab.data._readers import read_source
+from fedcopl_lab.data._roots import data_root
+from fedcopl_lab.data._sources import ImageSource
 
-# The papers' sets: named here so that asking for one is answered with what to do instead.
+# The sets of FedCoPL (supplement, Table 1) and SAGE.
 PAPER_DATASETS = ("cifar10", "cifar100", "dtd", "resisc45", "cub", "ucf101", "svhn", "cinic10")
 
 
@@ -25,13 +31,14 @@ class Dataset:
 
     Attributes:
         name: short name, such as ``"digits"``.
-        images: all images, training and test, 0..255, ``[n, 3, h, w]``; grey ones have equal channels.
+        images: all images, training and test, 0..255, ``[n, 3, h, w]``; grey ones have equal channels. Large
+            sets are mapped from a file: index them, copy no more than you need.
         labels: class of every image, ``[n]``.
         class_names: one name per class, in label order.
         template: zero-shot prompt with one ``{}`` for the class name.
         train_indices: positions of the training images in ``images``, rising.
         test_indices: positions of the test images in ``images``, rising.
-        sha256: of pixels, labels and split; part of every run key.
+        sha256: of pixels, labels and split.
         manifest: source, licence, citation and checksums.
     """
 
@@ -71,41 +78,104 @@ class Dataset:
         )
 
 
-def load_dataset(name: str, root: str | Path | None = None) -> Dataset:
+def load_dataset(name: str, root: str | Path | None = None, image_size: int | None = None) -> Dataset:
     """Load a data set with its fixed train/test split and check it against its manifest.
 
     FedCoPL, supplement, Table 1 lists the papers' sets; ``"digits"`` is the set that needs no download:
-    scikit-learn's 1,797 handwritten digits, 8x8 grey levels 0..16 stretched to 0..255.
+    scikit-learn's 1,797 handwritten digits, 8x8 grey levels 0..16 stretched to 0..255. Images that are not
+    at the wanted size are decoded and resized once, as CLIP does it, into a file that is mapped into memory.
 
     Args:
-        name: ``"digits"``.
-        root: folder with downloaded data sets; ``"digits"`` does not need one.
+        name: ``"digits"``, one of :data:`PAPER_DATASETS`, or ``"folder:PATH"`` for your own images: PATH/train
+            and PATH/test with one folder per class, or PATH with one folder per class, whose every third image
+            is a test image.
+        root: folder with downloaded data sets; None takes ``$FEDCOPL_LAB_DATA``, else the user's cache folder.
+        image_size: height and width in pixels; None takes the manifest's: 8 (digits), 32 (CIFAR, SVHN,
+            CINIC-10) or 224 (the others).
 
     Returns:
-        The :class:`Dataset`; the same object for the same arguments.
+        The :class:`Dataset`; the same object for the same arguments, except for ``folder:``, which is read anew.
 
     Raises:
-        FedCoPLError: when the name is unknown or not available, or the data do not match the manifest.
+        FedCoPLError: when the name is unknown, the set is not there, an image cannot be read, or the data do
+            not match the manifest.
 
     >>> load_dataset("digits")
     Dataset(digits: 1197 train + 600 test images, 8x8, 10 classes)
 
-    Shown in notebook ``00_quickstart``.
+    Shown in notebooks ``00_quickstart`` and ``data_check``.
     """
-    if name in _LOADERS:
+    if name in _LOADERS and image_size in (None, 8):
         return _load_cached(name)
-    available = ", ".join(repr(known) for known in _LOADERS)
-    if name in PAPER_DATASETS:
-        raise FedCoPLError(f"data set {name!r} is not available in this version; load {available} instead")
+    if name in PAPER_DATASETS or name in _LOADERS:
+        return _load_stored(name, str(data_root(root)), image_size)
     if name.startswith("folder:"):
-        raise FedCoPLError(f"data set {name!r}: images from a folder come in a later version; load {available} instead")
+        return _load_folder(name, str(data_root(root)), image_size)
     known_names = (*_LOADERS, *PAPER_DATASETS)
     close = get_close_matches(name.lower(), known_names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     raise FedCoPLError(
-        f"no data set is named {name!r}; {hint}known names: {', '.join(known_names)}; "
-        f"available in this version: {available}"
+        f"no data set is named {name!r}; {hint}known names: {', '.join(known_names)}, "
+        "or folder:PATH for your own images"
     )
+
+
+@lru_cache(maxsize=2)
+def _load_stored(name: str, root: str, image_size: int | None) -> Dataset:
+    manifest = load_manifest(name)
+    if name in _LOADERS:
+        images, labels = _LOADERS[name]()
+        source = ImageSource(images.numpy(), Path("."), (), labels.numpy(), manifest.n_train)
+        return _resized(load_dataset(name), source, Path(root), image_size)
+    source = read_source(manifest, root)
+    if source.pixels is None or image_size not in (None, manifest.image_size[0]):
+        return _stored(manifest, source, Path(root), image_size)
+    images, labels = torch.from_numpy(source.pixels), torch.from_numpy(source.labels)
+    if manifest.content_known:
+        _check_content(manifest, images, labels)
+    return _training_first(manifest, images, labels, tensors_sha256(images, labels))
+
+
+def _load_folder(name: str, root: str, image_size: int | None) -> Dataset:
+    manifest, source = own_folder(name.removeprefix("folder:"))
+    return _stored(manifest, source, Path(root), image_size)
+
+
+def _stored(manifest: Manifest, source: ImageSource, root: Path, image_size: int | None) -> Dataset:
+    size = image_size or manifest.image_size[0]
+    folder = root / "cache" / manifest.name.replace("folder:", "folder-").replace(os.sep, "_").replace(":", "_")
+    cached = cached_images(source, manifest.content_sha256, size, folder)
+    images, labels = torch.from_numpy(cached.pixels), torch.from_numpy(source.labels)
+    return _training_first(manifest, images, labels, cached.sha256)
+
+
+def _resized(dataset: Dataset, source: ImageSource, root: Path, image_size: int | None) -> Dataset:
+    assert image_size is not None
+    folder = root / "cache" / dataset.name
+    cached = cached_images(source, dataset.manifest.content_sha256, image_size, folder, progress=False)
+    return replace(dataset, images=torch.from_numpy(cached.pixels), sha256=_digest(cached.sha256, dataset.sha256))
+
+
+def _training_first(manifest: Manifest, images: Tensor, labels: Tensor, content: str) -> Dataset:
+    train_indices = torch.arange(manifest.n_train)
+    test_indices = torch.arange(manifest.n_train, manifest.n_train + manifest.n_test)
+    split = tensors_sha256(train_indices, test_indices)
+    _check_digest(manifest, "split.sha256", manifest.split_sha256, split)
+    return Dataset(
+        name=manifest.name,
+        images=images,
+        labels=labels,
+        class_names=manifest.classes,
+        template=manifest.template,
+        train_indices=train_indices,
+        test_indices=test_indices,
+        sha256=_digest(content, tensors_sha256(labels), split),
+        manifest=manifest,
+    )
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 @lru_cache(maxsize=8)
@@ -154,7 +224,11 @@ def _check_digest(manifest: Manifest, field: str, expected: str, found: str) -> 
     if found != expected:
         raise FedCoPLError(
             f"{manifest.name} has checksum {found}, but {field} in {manifest.path} is {expected}; "
-            "the data or the manifest were changed: install scikit-learn and fedcopl-lab again"
+            + (
+                "the data or the manifest were changed: install scikit-learn and fedcopl-lab again"
+                if manifest.name in _LOADERS
+                else f"the data or the manifest were changed: see `fedcopl-lab data verify {manifest.name}`"
+            )
         )
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -15,11 +15,12 @@ from fedcopl_lab.data._dirichlet import draw_dirichlet
 from fedcopl_lab.data._heterogeneity import Heterogeneity, heterogeneity
 from fedcopl_lab.data._iid import iid_partition
 from fedcopl_lab.data._quantity import draw_quantity
+from fedcopl_lab.data._sage import SageScheme, sage_partition
 from fedcopl_lab.data._shards import Drawn, Indices, Mode, Shard, check_minimums, checked_classes
 
 if TYPE_CHECKING:
-    Scheme: TypeAlias = Literal["dirichlet", "quantity", "iid"]
-    Part: TypeAlias = Literal["train", "test"]
+    Scheme: TypeAlias = Literal["dirichlet", "quantity", "iid", "pairwise_balanced"]
+    Part: TypeAlias = Literal["train", "test", "labelled", "unlabelled"]
 else:
     Scheme = Part = str  # as Mode
 
@@ -33,13 +34,15 @@ class Federation:
     Attributes:
         dataset: the data set.
         shards: one per client, with positions in the whole data set (``dataset.images``), read-only.
-        scheme: ``"dirichlet"``, ``"quantity"`` or ``"iid"``.
+        scheme: ``"dirichlet"``, ``"quantity"``, ``"iid"`` or ``"pairwise_balanced"``.
         n_clients: number of clients K.
         beta: Dirichlet concentration, ``None`` for the other schemes.
         fraction: share of the classes a client sees under ``"quantity"``, ``None`` for the other schemes.
         seed: the partition's seed.
         mode: ``"paper"`` or ``"authors"``.
         redraws: draws that were thrown away because a client had too few images.
+        alpha: SAGE's Dirichlet concentration, ``None`` without.
+        label_fraction: SAGE's share of labelled images, ``None`` when no image has a label.
     """
 
     dataset: Dataset
@@ -51,13 +54,15 @@ class Federation:
     seed: int
     mode: Mode
     redraws: int
+    alpha: float | None = None
+    label_fraction: float | None = None
 
     def indices(self, client: int, part: Part = "train") -> Int64[Tensor, " n_client"]:
         """One client's positions in ``dataset.images``, as a new tensor."""
         return torch.tensor(_positions(self.shards[client], part))
 
     def class_counts(self, part: Part = "train") -> Indices:
-        """Images by client and class, ``[K, C]``, of the training or the test part."""
+        """Images by client and class, ``[K, C]``, of a part: training, test, labelled or unlabelled images."""
         labels = self.dataset.labels.numpy()
         return np.stack(
             [np.bincount(labels[_positions(shard, part)], minlength=self.dataset.n_classes) for shard in self.shards]
@@ -68,7 +73,8 @@ class Federation:
         """Checksum of the positions of all clients, in their order."""
         digest = hashlib.sha256()
         for shard in self.shards:
-            for positions in (shard.train, shard.test):
+            parts = (shard.train, shard.test) + (() if shard.labelled is None else (shard.labelled,))
+            for positions in parts:
                 digest.update(len(positions).to_bytes(8, "little"))
                 digest.update(positions.astype("<i8").tobytes())
         return digest.hexdigest()
@@ -82,7 +88,7 @@ class Federation:
         return self.n_clients
 
     def __repr__(self) -> str:
-        details = {"beta": self.beta, "fraction": self.fraction}
+        details = {name: getattr(self, name) for name in ("beta", "fraction", "alpha", "label_fraction")}
         shown = "".join(f", {name}={value:g}" for name, value in details.items() if value is not None)
         return (
             f"Federation({self.dataset.name}, {self.scheme}{shown}, {self.n_clients} clients, "
@@ -112,11 +118,12 @@ def partition(
 
     Args:
         dataset: the data set.
-        scheme: ``"dirichlet"``, ``"quantity"`` or ``"iid"``.
+        scheme: ``"dirichlet"``, ``"quantity"`` or ``"iid"``; with ``label_fraction`` also ``"pairwise_balanced"``.
         n_clients: number of clients K.
         beta: Dirichlet concentration, above 0; given for ``"dirichlet"`` and only there.
-        alpha: SAGE's concentration; not available in this version.
-        label_fraction: SAGE's share of labelled images; not available in this version.
+        alpha: SAGE's concentration, above 0; takes the place of ``beta`` where ``label_fraction`` is given.
+        label_fraction: SAGE's share of labelled images, such as 0.1: see ``sage_partition``. In mode
+            ``"authors"`` the manifest's labelled images per class stand for it. No client has test images then.
         seed: the partition's seed.
         mode: ``"paper"``, or ``"authors"`` for what the released code does, ``seed=0`` being its own.
         fraction: share of the classes a client sees under ``"quantity"``.
@@ -137,7 +144,9 @@ def partition(
 
     Shown in notebooks ``00_quickstart`` and ``fedcopl_supp_fig3``.
     """
-    _refuse_options_of_sage(alpha, label_fraction)
+    if alpha is not None or label_fraction is not None:
+        refuse_options_of_fedcopl(beta=beta, min_test=min_test, test_split=test_split)
+        return _sage_federation(dataset, scheme, n_clients, alpha, label_fraction, seed, mode, min_train)
     _check_scheme(scheme, beta, test_split)
     default_train = 10 if mode != "authors" or scheme == "dirichlet" else 1
     default_test = 0 if mode == "authors" else 5
@@ -210,13 +219,53 @@ def _drawn(
     return Drawn(iid_partition(*labels, n_clients, seed, mode), 0)
 
 
-def _refuse_options_of_sage(alpha: int | float | None, label_fraction: int | float | None) -> None:
-    for name, value in (("alpha", alpha), ("label_fraction", label_fraction)):
+def refuse_options_of_fedcopl(**options: object) -> None:
+    """Refuse what has no meaning beside SAGE's alpha and label_fraction."""
+    for name, value in options.items():
         if value is not None:
             raise FedCoPLError(
-                f"{name}={value} belongs to the partitions of SAGE, which are not available in this version; "
-                "leave it out, and give beta= for the scheme 'dirichlet'"
+                f"{name}={value} has no meaning beside alpha and label_fraction, SAGE's options; leave it out"
             )
+
+
+def _sage_federation(
+    dataset: Dataset,
+    scheme: Scheme,
+    n_clients: int,
+    alpha: int | float | None,
+    label_fraction: int | float | None,
+    seed: int,
+    mode: Mode,
+    min_train: int | None,
+) -> Federation:
+    if label_fraction is None:
+        raise FedCoPLError(f"alpha={alpha} without label_fraction; give the share of labelled images, such as 0.1")
+    per_class = dict(dataset.manifest.labelled_per_class).get(float(label_fraction)) if mode == "authors" else None
+    shards = sage_partition(
+        dataset.train_labels,
+        n_clients,
+        alpha,
+        label_fraction,
+        seed,
+        mode,
+        scheme=cast(SageScheme, scheme),
+        labelled_per_class=per_class,
+        min_unlabelled=10 if min_train is None else min_train,
+    )
+    positions = dataset.train_indices.numpy()
+    return Federation(
+        dataset=dataset,
+        shards=tuple(Shard(positions[s.train], s.test, positions[s.labelled]) for s in shards),
+        scheme=scheme,
+        n_clients=n_clients,
+        beta=None,
+        fraction=None,
+        seed=seed,
+        mode=mode,
+        redraws=0,
+        alpha=None if alpha is None else float(alpha),
+        label_fraction=float(label_fraction),
+    )
 
 
 def _check_scheme(scheme: str, beta: int | float | None, test_split: str | None) -> None:
@@ -231,6 +280,9 @@ def _check_scheme(scheme: str, beta: int | float | None, test_split: str | None)
 
 
 def _positions(shard: Shard, part: str) -> Indices:
-    if part not in ("train", "test"):
-        raise FedCoPLError(f"part={part!r} is unknown; choose 'train' or 'test'")
-    return shard.train if part == "train" else shard.test
+    if part not in ("train", "test", "labelled", "unlabelled"):
+        raise FedCoPLError(f"part={part!r} is unknown; choose 'train', 'test', 'labelled' or 'unlabelled'")
+    positions: Indices | None = getattr(shard, part)
+    if positions is None:
+        raise FedCoPLError("no image of this federation is labelled; give label_fraction= to partition")
+    return positions

@@ -1,15 +1,17 @@
 """Manifests: one TOML file per data set and per set of weights, for people and for the loader."""
 
+import hashlib
 import tomllib
-from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
+
+import numpy as np
 
 from fedcopl_lab._errors import FedCoPLError
-
-Value = TypeVar("Value")
+from fedcopl_lab.data._fields import Fields
+from fedcopl_lab.data._files import Member, Normalisation, SourceFile, members_of, normalisation_of, source_files
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class Manifest:
         name: the short name given to :func:`fedcopl_lab.load_dataset`.
         title: the full name.
         kind: ``"dataset"``.
-        classes: class names in label order.
+        classes: class names in label order, as prompts use them.
         template: zero-shot prompt with one ``{}`` for the class name.
         n_train: number of training images.
         n_test: number of test images.
@@ -28,10 +30,23 @@ class Manifest:
         citation: whom to cite.
         sources: where the images come from.
         split_rule: how the train/test split was made, in words.
-        test_indices: the test images by position, when the manifest itself records the split.
+        test_indices: the test images by position, when the manifest itself records the split; empty: the
+            training images come first, the test images follow.
         content_sha256: of the pixels (uint8, ``[n, 3, h, w]``) followed by the labels (int64, little endian).
+            While nobody has recorded it (``content_known`` is False) it stands for the checksums of the files.
         split_sha256: of the training indices followed by the test indices (int64, little endian).
         path: the file that was read.
+        loader: which of the package's readers understands the files.
+        folder: where the archive puts the images, relative to the set's own folder.
+        marker: a file or folder that is there when the set is, relative to the set's own folder.
+        image_size: height and width of the images the loader gives.
+        files: what is downloaded.
+        members: files inside the archives with checksums of their own.
+        normalisation: mean and standard deviation, where a paper has its own.
+        labelled_per_class: pairs of SAGE's labelled fraction, as it is called, and its labelled images per class.
+        notes: misprints of the papers and other remarks.
+        unverified: what in the file could not be checked, and why.
+        content_known: whether ``content_sha256`` was taken from the real images.
     """
 
     name: str
@@ -49,6 +64,17 @@ class Manifest:
     content_sha256: str
     split_sha256: str
     path: Path
+    loader: str = ""
+    folder: str = "."
+    marker: str = "."
+    image_size: tuple[int, int] = (0, 0)
+    files: tuple[SourceFile, ...] = ()
+    members: tuple[Member, ...] = ()
+    normalisation: Normalisation | None = None
+    labelled_per_class: tuple[tuple[float, int], ...] = ()
+    notes: tuple[str, ...] = ()
+    unverified: tuple[str, ...] = ()
+    content_known: bool = True
 
     def __repr__(self) -> str:
         return (
@@ -129,94 +155,80 @@ def load_manifest(name: str) -> Manifest:
 
     Shown in notebook ``00_quickstart``.
     """
-    return _checked_manifest(_Fields(manifest_folder() / f"{name}.toml", read_manifest_table(name)))
+    return _checked_manifest(Fields(manifest_folder() / f"{name}.toml", read_manifest_table(name)))
 
 
-class _Fields:
-    """Typed access to the fields of one file; every complaint names the file and the field."""
-
-    def __init__(self, path: Path, table: dict[str, Any]) -> None:
-        self.path = path
-        self._table = table
-
-    def _get(self, field: str, expected: str, convert: Callable[[Any], Value | None]) -> Value:
-        value: Any = self._table
-        for key in field.split("."):
-            if not isinstance(value, dict) or key not in value:
-                raise FedCoPLError(f"{self.path}: field {field!r} is missing; expected {expected}")
-            value = value[key]
-        converted = convert(value)
-        if converted is None:
-            raise FedCoPLError(f"{self.path}: field {field!r} is {_short(value)}; expected {expected}")
-        return converted
-
-    def text(self, field: str) -> str:
-        return self._get(field, "a text that is not empty", lambda v: v if isinstance(v, str) and v.strip() else None)
-
-    def count(self, field: str) -> int:
-        return self._get(field, "a whole number of 1 or more", lambda v: int(v) if _is_int(v) and v >= 1 else None)
-
-    def texts(self, field: str) -> tuple[str, ...]:
-        return self._get(field, "a list of texts", lambda v: _tuple_of(v, lambda x: isinstance(x, str)))
-
-    def indices(self, field: str) -> tuple[int, ...]:
-        return self._get(
-            field, "a list of whole numbers from 0", lambda v: _tuple_of(v, lambda x: _is_int(x) and x >= 0)
-        )
-
-    def problem(self, field: str, what: str) -> FedCoPLError:
-        return FedCoPLError(f"{self.path}: field {field!r} {what}")
-
-
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _tuple_of(value: object, accepts: Callable[[Any], bool]) -> tuple[Any, ...] | None:
-    return tuple(value) if isinstance(value, list) and value and all(map(accepts, value)) else None
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
-
-
-def _checked_manifest(fields: _Fields) -> Manifest:
+def _checked_manifest(fields: Fields) -> Manifest:
+    n_train, n_test = fields.count("counts.train"), fields.count("counts.test")
+    files = source_files(fields)
+    height, width = fields.indices("image_size")
+    content = fields.checksum("content_sha256", 64)
+    split = fields.checksum("split.sha256", 64)
+    recorded = fields.indices("split.test_indices") if fields.has("split.test_indices") else ()
     manifest = Manifest(
         name=fields.text("name"),
         title=fields.text("title"),
         kind=fields.text("kind"),
         classes=fields.texts("classes"),
         template=fields.text("template"),
-        n_train=fields.count("counts.train"),
-        n_test=fields.count("counts.test"),
+        n_train=n_train,
+        n_test=n_test,
         licence=fields.text("licence"),
         citation=fields.text("citation"),
         sources=fields.texts("sources"),
         split_rule=fields.text("split.rule"),
-        test_indices=fields.indices("split.test_indices"),
-        content_sha256=fields.text("content_sha256"),
-        split_sha256=fields.text("split.sha256"),
+        test_indices=recorded,
+        content_sha256=content or _files_sha256(files),
+        split_sha256=split or _training_first_sha256(n_train, n_test),
         path=fields.path,
+        loader=fields.text("loader", fields.text("name")),
+        folder=fields.text("folder", "."),
+        marker=fields.text("marker", fields.text("folder", ".")),
+        image_size=(height, width),
+        files=files,
+        members=members_of(fields),
+        normalisation=normalisation_of(fields),
+        labelled_per_class=tuple(
+            (float(part), int(count)) for part, count in fields.items("labelled_per_class").items()
+        ),
+        notes=fields.texts("notes", ()),
+        unverified=fields.texts("unverified", ()),
+        content_known=bool(content),
     )
+    _check_names(fields, manifest)
+    _check_split(fields, manifest)
+    return manifest
+
+
+def _check_names(fields: Fields, manifest: Manifest) -> None:
     if manifest.kind != "dataset":
         raise fields.problem("kind", f"is {manifest.kind!r}; expected 'dataset'")
     if manifest.name != fields.path.stem:
         raise fields.problem("name", f"is {manifest.name!r}; expected the file's own name")
     if len(set(manifest.classes)) != len(manifest.classes):
         raise fields.problem("classes", "names a class twice; expected different names")
+    if fields.count("counts.classes") != len(manifest.classes):
+        raise fields.problem("counts.classes", f"differs from the {len(manifest.classes)} names in classes")
     if manifest.template.count("{}") != 1:
         raise fields.problem("template", f"is {manifest.template!r}; expected exactly one {{}}")
-    _check_split(fields, manifest)
-    return manifest
 
 
-def _check_split(fields: _Fields, manifest: Manifest) -> None:
+def _check_split(fields: Fields, manifest: Manifest) -> None:
     indices = manifest.test_indices
     n_images = manifest.n_train + manifest.n_test
+    if not indices:
+        return
     if len(indices) != manifest.n_test:
         raise fields.problem("split.test_indices", f"has {len(indices)} entries; expected {manifest.n_test}")
     if list(indices) != sorted(set(indices)) or indices[-1] >= n_images:
         raise fields.problem(
             "split.test_indices", f"must rise without repeats and stay below {n_images}, the number of images"
         )
+
+
+def _training_first_sha256(n_train: int, n_test: int) -> str:
+    return hashlib.sha256(np.arange(n_train + n_test, dtype="<i8").tobytes()).hexdigest()
+
+
+def _files_sha256(files: tuple[SourceFile, ...]) -> str:
+    return hashlib.sha256("\n".join(f"{file.name} {file.checksum}" for file in files).encode()).hexdigest()

@@ -33,6 +33,7 @@ class Shard:
     Attributes:
         train: positions of its training images.
         test: positions of its test images.
+        labelled: positions of the training images whose labels the client knows, under SAGE; else None.
 
     From ``dirichlet_partition`` and its kind the positions count within the label vectors that were given;
     inside a ``Federation`` they are positions in the whole data set. Make a tensor of them with
@@ -41,15 +42,25 @@ class Shard:
 
     train: Indices
     test: Indices
+    labelled: Indices | None = None
 
     def __post_init__(self) -> None:
-        for part in ("train", "test"):
-            positions = np.array(getattr(self, part), dtype=np.int64)
-            positions.setflags(write=False)
-            object.__setattr__(self, part, positions)
+        for part in ("train", "test", "labelled"):
+            if getattr(self, part) is not None:
+                positions = np.array(getattr(self, part), dtype=np.int64)
+                positions.setflags(write=False)
+                object.__setattr__(self, part, positions)
+
+    @property
+    def unlabelled(self) -> Indices:
+        """Positions of the training images without a label, in their order; all of them but under SAGE."""
+        if self.labelled is None:
+            return self.train
+        return self.train[~np.isin(self.train, self.labelled)]
 
     def __repr__(self) -> str:
-        return f"Shard({len(self.train)} train, {len(self.test)} test)"
+        labelled = "" if self.labelled is None else f" {len(self.labelled)} labelled,"
+        return f"Shard({len(self.train)} train,{labelled} {len(self.test)} test)"
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import to_json, write_atomic
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import RunConfig
-from fedcopl_lab.data import Federation
+from fedcopl_lab.data import Federation, split_table
 from fedcopl_lab.engine._environment import environment
 from fedcopl_lab.methods import FederationState, PromptMethod, Setting, ZeroShot
 from fedcopl_lab.store import Run, Store
@@ -54,9 +54,11 @@ def run(config: RunConfig, store: Store | None = None, progress: bool = True) ->
 
 
 def _compute(config: RunConfig, stored: Run, progress: bool) -> None:
-    setting = Setting.of(config)
+    split = stored.path / "split.json"
+    # a resumed run keeps its stored split, even if a later version would draw another
+    setting = Setting.of(config, stored.split if split.is_file() else None)
     write_atomic(stored.path / "config.json", to_json(config.as_dict()))
-    write_atomic(stored.path / "split.json", to_json(_split(setting.federation)))
+    write_atomic(split, to_json(_split(setting.federation)))
     write_atomic(stored.path / "environment.json", to_json(environment(config.device, config.threads)))
     if config.method == "zero-shot":
         start = time.perf_counter()
@@ -81,9 +83,8 @@ def _rounds(method: PromptMethod, stored: Run, progress: bool) -> None:
 
 
 def _split(federation: Federation) -> dict[str, Any]:
-    shards = [{"train": shard.train.tolist(), "test": shard.test.tolist()} for shard in federation.shards]
     counts = {part: federation.class_counts(part).tolist() for part in ("train", "test")}
-    return {"shards": shards, "class_counts": counts, "sha256": federation.sha256}
+    return {**split_table(federation), "class_counts": counts}
 
 
 def _check_device(device: str) -> None:

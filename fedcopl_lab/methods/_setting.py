@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import RunConfig
-from fedcopl_lab.data import Dataset, Federation, load_dataset, partition
+from fedcopl_lab.data import Dataset, Federation, load_dataset, partition, restore_federation
 from fedcopl_lab.methods._state import FederationState
 from fedcopl_lab.models import CLIPBundle, PromptedCLIP, load_clip
 from fedcopl_lab.models.prompted_clip import image_tokens
@@ -37,21 +38,10 @@ class Setting:
     prompted: PromptedCLIP
 
     @classmethod
-    def of(cls, config: RunConfig) -> "Setting":
-        """Load the data and weights that a configuration names, and split the data."""
+    def of(cls, config: RunConfig, split: dict[str, Any] | None = None) -> "Setting":
+        """Load the data and weights that a configuration names, and split the data or take a stored split."""
         dataset = load_dataset(config.dataset)
-        federation = partition(
-            dataset,
-            config.scheme,
-            config.n_clients,
-            beta=config.beta,
-            fraction=config.fraction or 1.0,
-            seed=config.seed if config.seed_scope == "everything" else 0,
-            mode=config.partition_mode,
-            min_train=config.min_train,
-            min_test=config.min_test,
-            test_split=config.test_split,
-        )
+        federation = restore_federation(dataset, split) if split else _draw_federation(dataset, config)
         clip = load_clip(config.clip, device=config.device)
         prompted = PromptedCLIP(
             clip.model,
@@ -90,6 +80,21 @@ class Setting:
 
     def __repr__(self) -> str:
         return f"Setting({self.config.label})"
+
+
+def _draw_federation(dataset: Dataset, config: RunConfig) -> Federation:
+    return partition(
+        dataset,
+        config.scheme,
+        config.n_clients,
+        beta=config.beta,
+        fraction=config.fraction or 1.0,
+        seed=config.seed if config.seed_scope == "everything" else 0,
+        mode=config.partition_mode,
+        min_train=config.min_train,
+        min_test=config.min_test,
+        test_split=config.test_split,
+    )
 
 
 class _Frozen:

@@ -81,14 +81,19 @@ def test_changed_data_or_split_is_refused(spoiled):
 
 
 @pytest.mark.parametrize("name", PAPER_DATASETS)
-def test_papers_sets_point_to_digits(name):
-    with pytest.raises(FedCoPLError, match=f"{name}.*not available in this version; load 'digits'"):
-        load_dataset(name)
+def test_papers_sets_say_how_to_get_them(name, tmp_path):
+    with pytest.raises(FedCoPLError, match=f"{name} is not in .*`fedcopl-lab data get {name}`"):
+        load_dataset(name, tmp_path)
 
 
-def test_folder_comes_later():
-    with pytest.raises(FedCoPLError, match="later version; load 'digits'"):
-        load_dataset("folder:pictures")
+def test_digits_at_another_size(digits, tmp_path):
+    larger = load_dataset("digits", tmp_path, image_size=32)
+    assert larger.images.shape == (1797, 3, 32, 32)
+    assert torch.equal(larger.labels, digits.labels)
+    assert larger.sha256 != digits.sha256
+    assert load_dataset("digits", image_size=8) is digits
+    with pytest.raises(FedCoPLError, match="image_size=-1 is below 1"):
+        load_dataset("digits", tmp_path, image_size=-1)
 
 
 @pytest.mark.parametrize(("name", "close"), [("digit", "digits"), ("Cifar-10", "cifar10"), ("zzz", None)])

@@ -1,3 +1,4 @@
+import re
 import shutil
 from pathlib import Path
 
@@ -5,7 +6,8 @@ import pytest
 
 import fedcopl_lab.data._manifests as manifests
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.data import known_manifests, load_manifest, manifest_folder
+from fedcopl_lab.data import known_manifests, load_manifest, manifest_folder, read_manifest_table
+from fedcopl_lab.data._readers import READERS
 
 
 @pytest.fixture
@@ -86,3 +88,109 @@ def test_broken_toml_names_the_file(own_folder: Path):
     (own_folder / "digits.toml").write_text("name = ", encoding="utf-8")
     with pytest.raises(FedCoPLError, match=r"digits\.toml is not valid TOML"):
         load_manifest("digits")
+
+
+PAPERS = {
+    "cifar10": (10, 50_000, 10_000, "a photo of a cat."),
+    "cifar100": (100, 50_000, 10_000, "a photo of a cat."),
+    "dtd": (47, 2_820, 1_692, "a photo of a cat"),
+    "resisc45": (45, 6_300, 25_200, "a photo of a cat"),
+    "cub": (200, 5_994, 5_794, "a photo of a cat"),
+    "ucf101": (101, 7_639, 3_783, "a photo of a cat"),
+    "svhn": (10, 73_257, 26_032, None),
+    "cinic10": (10, 90_000, 90_000, None),
+}
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_counts_and_prompts_are_the_papers(name):
+    manifest = load_manifest(name)
+    classes, train, test, prompt = PAPERS[name]
+    assert (len(manifest.classes), manifest.n_train, manifest.n_test) == (classes, train, test)
+    if prompt is not None:
+        assert manifest.template.format("cat") == prompt
+    assert manifest.loader in READERS
+    assert manifest.files
+    assert not any("_" in label for label in manifest.classes)
+
+
+@pytest.mark.parametrize("name", sorted(known_manifests()))
+def test_every_manifest_keeps_the_schema(name):
+    table = read_manifest_table(name)
+    assert table["name"] == name
+    assert table["kind"] in ("dataset", "weights")
+    if table["kind"] == "weights":
+        assert re.fullmatch("[0-9a-f]{64}", table["sha256"])
+        if "files" not in table:
+            return  # trained here and part of the package; its model card says the rest
+    for field in ("title", "licence", "citation"):
+        assert table[field].strip()
+    assert all(source.strip() for source in table["sources"])
+    if table["kind"] == "dataset":
+        load_manifest(name)
+    for file in table.get("files", []):
+        assert all(url.startswith(("http://", "https://")) for url in file["urls"])
+        assert file["urls"] or file["by_hand"]
+        known = [field for field in ("md5", "sha256") if field in file]
+        assert bool(known) == ("checksum_source" in file), "a checksum says where it comes from"
+        if not known:
+            assert any(file["name"] in line or "files[" in line for line in table["unverified"])
+    if table["kind"] == "dataset" and "content_sha256" not in table:
+        assert any(line.startswith("content:") for line in table["unverified"]), "what was never loaded says so"
+    allowed = {
+        *("name", "title", "kind", "loader", "folder", "marker", "image_size", "classes", "template", "licence"),
+        *("template_source", "citation", "sources", "notes", "unverified", "content_sha256", "counts", "split"),
+        *("normalisation", "labelled_per_class", "files", "members", "videos", "sha256", "architecture"),
+        *("pretrained", "value_range"),
+    }
+    assert set(table) <= allowed
+
+
+def test_known_misprints_are_noted():
+    notes = {name: " ".join(load_manifest(name).notes) for name in PAPERS}
+    assert "5,594" in notes["cub"]
+    assert "66 classes" in notes["cub"]
+    assert "58 classes" in notes["resisc45"]
+    assert "30 classes" in notes["ucf101"]
+
+
+def test_files_and_statistics_are_typed():
+    cifar = load_manifest("cifar10")
+    assert cifar.files[0].checksum == "md5:c58f30108f718f92721af3b95e74349a"
+    assert len(cifar.members) == 7
+    assert cifar.normalisation is not None
+    assert cifar.normalisation.std == (0.2471, 0.2435, 0.2616)
+    assert cifar.normalisation.std_at_test == (0.2023, 0.1994, 0.2010)
+    assert cifar.labelled_per_class == ((0.1, 500), (0.2, 1000))
+    assert load_manifest("dtd").normalisation is None
+    assert all("\n" not in repr(part) for part in (cifar.files[0], cifar.members[0], cifar.normalisation))
+
+
+def test_content_that_nobody_recorded_stands_for_the_files_checksums(tmp_path, monkeypatch):
+    shutil.copy(manifest_folder() / "svhn.toml", tmp_path / "svhn.toml")
+    monkeypatch.setattr(manifests, "manifest_folder", lambda: tmp_path)
+    first = load_manifest("svhn")
+    assert not first.content_known
+    path = tmp_path / "svhn.toml"
+    path.write_text(path.read_text().replace("cdce80df", "cdce80d0"))
+    assert load_manifest("svhn").content_sha256 != first.content_sha256
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field"),
+    [
+        ('name = "train_32x32.mat"', 'name = "../train.mat"', "files[0].name"),
+        ("bytes = 182040794", "bytes = -1", "files[0].bytes"),
+        ('md5 = "e26dedcc', 'md5 = "E26DEDCC', "files[0].md5"),
+        ("urls = [", "by_foot = [", "files[0].urls"),
+        ("mean = [0.4914,", 'mean = ["0.4914",', "normalisation.mean"),
+        ("classes = 10", "classes = 11", "counts.classes"),
+    ],
+)
+def test_malformed_tables_are_named(tmp_path, monkeypatch, old, new, field):
+    text = (manifest_folder() / "svhn.toml").read_text(encoding="utf-8")
+    assert old in text
+    (tmp_path / "svhn.toml").write_text(text.replace(old, new, 1), encoding="utf-8")
+    monkeypatch.setattr(manifests, "manifest_folder", lambda: tmp_path)
+    with pytest.raises(FedCoPLError, match=re.escape(f"'{field}'")):
+        load_manifest("svhn")

@@ -1,0 +1,271 @@
+"""Sets and weights on this machine: fetched and unpacked, checked file by file, found."""
+
+import hashlib
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from filelock import FileLock
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._files import to_json, write_atomic
+from fedcopl_lab.data._download import PATIENCE, Patience, fetch, wrong
+from fedcopl_lab.data._fields import Fields
+from fedcopl_lab.data._files import Member, SourceFile, members_of, source_files
+from fedcopl_lab.data._manifests import load_manifest, manifest_folder, read_manifest_table
+from fedcopl_lab.data._readers import read_source
+from fedcopl_lab.data._roots import find_set, set_folder
+from fedcopl_lab.data._unpack import unpack
+
+State = Literal["here", "partly", "absent", "packaged"]
+
+
+@dataclass(frozen=True)
+class Download:
+    """A set or weights as its manifest describes it.
+
+    Attributes:
+        name: the manifest's name.
+        kind: ``"dataset"`` or ``"weights"``.
+        files: what is downloaded.
+        members: files inside the archives with published checksums.
+        folder: where it belongs.
+    """
+
+    name: str
+    kind: str
+    files: tuple[SourceFile, ...]
+    members: tuple[Member, ...]
+    folder: Path
+
+    @property
+    def size(self) -> int:
+        """Bytes to download, as far as they are known."""
+        return sum(file.size for file in self.files)
+
+    def __repr__(self) -> str:
+        return f"Download({self.name}: {len(self.files)} file(s), {self.size / 1e6:.0f} MB or more, into {self.folder})"
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a check of all files found.
+
+    Attributes:
+        name: the set.
+        checked: number of files that were read and compared.
+        problems: one line per file that is missing or differs; empty when all is right.
+        remarks: what could not be compared, and why.
+    """
+
+    name: str
+    checked: int
+    problems: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"Verification({self.name}: {self.checked} files, {len(self.problems)} problem(s))"
+
+
+def download_of(name: str, root: str | Path | None = None) -> Download:
+    """What is to be downloaded for a set or for weights, and where it belongs."""
+    fields = Fields(manifest_folder() / f"{name}.toml", read_manifest_table(name))
+    return Download(name, fields.text("kind"), source_files(fields), members_of(fields), set_folder(name, root))
+
+
+def get(
+    name: str,
+    root: str | Path | None = None,
+    replace: bool = False,
+    progress: bool = True,
+    patience: Patience = PATIENCE,
+) -> Path:
+    """Fetch and unpack a set or weights; at once when everything is there.
+
+    Args:
+        name: a manifest's name, such as ``"cifar10"``.
+        root: folder of all data; None takes ``$FEDCOPL_LAB_DATA``, else the user's cache folder.
+        replace: fetch again what differs from its checksum; the old files are kept as ``NAME.bad``.
+        progress: show bars.
+        patience: waiting times and number of tries.
+
+    Returns:
+        The set's folder.
+
+    Raises:
+        FedCoPLError: nothing to download, files that do not arrive, a checksum that differs.
+
+    >>> get("cifar10")
+
+    Shown in notebook ``data_check``.
+    """
+    download = download_of(name, root)
+    if not download.files:
+        raise FedCoPLError(f"{name} is part of the package; there is nothing to download")
+    with suppress(FedCoPLError):  # placed by hand elsewhere below the root
+        download = _placed(download, root)
+    download.folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(download.folder.parent / f"{name}.lock"):
+        if replace:
+            _put_bad_aside(download)
+        problems = []
+        for file in download.files:
+            try:
+                _get_file(download, file, replace, progress, patience)
+            except FedCoPLError as problem:  # the others are fetched all the same
+                problems.append(str(problem))
+        if problems:
+            raise FedCoPLError("; ".join(problems))
+    return download.folder
+
+
+def verify(name: str, root: str | Path | None = None) -> Verification:
+    """Read every file of a set and compare it with its manifest; nothing is changed.
+
+    Args:
+        name: a manifest's name, such as ``"cifar10"``.
+        root: folder of all data; None takes ``$FEDCOPL_LAB_DATA``, else the user's cache folder.
+
+    Raises:
+        FedCoPLError: when the set is not there at all.
+
+    >>> verify("cifar10")
+    Verification(cifar10: 7 files, 0 problem(s))
+
+    Shown in notebook ``data_check``.
+    """
+    download = _placed(download_of(name, root), root)
+    checked, problems, remarks = 0, [], []
+    for file in download.files:
+        path = download.folder / file.name
+        if path.is_file():
+            checked += bool(file.checksum)
+            problem = wrong(path, file)
+            if problem:
+                problems.append(f"{path} {problem}")
+            if not file.checksum:
+                remarks.append(f"{path}: no checksum is published")
+        elif not file.unpack:
+            problems.append(f"{path} is missing")
+    for path, expected in _expected(download):
+        checked += 1
+        problem = _differs(path, *expected)
+        if problem:
+            problems.append(f"{path} {problem}")
+    if download.kind == "dataset" and not download.members and not problems:
+        listed, missing = _listed_files(name, root)
+        problems.extend(missing)
+        if not any(_record(download, file) for file in download.files if file.unpack) and listed:
+            remarks.append(f"{listed} images are there; their bytes were not compared: they were not unpacked by `get`")
+    return Verification(name, checked, tuple(problems), tuple(remarks))
+
+
+def state_of(name: str, root: str | Path | None = None) -> State:
+    """Whether a set is there, by its names only."""
+    download = download_of(name, root)
+    if not download.files:
+        return "packaged"
+    try:
+        download = _placed(download, root)
+    except FedCoPLError:
+        some = download.folder.is_dir() and any(path.name != "lock" for path in download.folder.iterdir())
+        return "partly" if some else "absent"
+    loose = all((download.folder / file.name).is_file() for file in download.files if not file.unpack)
+    return "here" if loose else "partly"
+
+
+def _get_file(download: Download, file: SourceFile, replace: bool, progress: bool, patience: Patience) -> None:
+    if file.unpack and (_record(download, file) is not None or _members_there(download)):
+        return
+    path = fetch(file, download.folder, patience, progress, replace)
+    if file.unpack:
+        listing = unpack(path, download.folder / file.unpack, progress)
+        # written last: its presence says that everything was moved into place
+        write_atomic(_record_path(download, file), to_json({k: list(v) for k, v in listing.items()}))
+
+
+def _members_there(download: Download) -> bool:
+    """Whether all members with a checksum lie in place; whether they are right is for ``verify`` to say."""
+    return bool(download.members) and all((download.folder / member.path).is_file() for member in download.members)
+
+
+def _expected(download: Download) -> list[tuple[Path, tuple[str, str, int]]]:
+    """Every unpacked file with (kind of checksum, checksum, size or 0)."""
+    known = {download.folder / member.path: ("md5", member.md5, 0) for member in download.members}
+    for file in download.files:
+        for name, (size, sha256) in (_record(download, file) or {}).items():
+            known.setdefault(download.folder / file.unpack / name, ("sha256", sha256, size))
+    return sorted(known.items())
+
+
+def _differs(path: Path, kind: str, expected: str, size: int) -> str:
+    try:
+        if size and path.stat().st_size != size:
+            return f"has {path.stat().st_size} bytes instead of {size}"
+        with open(path, "rb") as file:
+            found = hashlib.file_digest(file, kind).hexdigest()
+    except OSError as error:
+        return f"cannot be read ({error.strerror})" if path.exists() else "is missing"
+    return "" if found == expected else f"has {kind} {found} instead of {expected}"
+
+
+def _listed_files(name: str, root: str | Path | None) -> tuple[int, list[str]]:
+    """Number of images that the official lists name, and those of them that are missing."""
+    try:
+        source = read_source(load_manifest(name), root)
+    except FedCoPLError as problem:
+        return 0, [str(problem)]
+    with ThreadPoolExecutor() as pool:
+        there = pool.map(lambda image: (source.root / image).is_file(), source.names)
+        missing = [f"{source.root / image} is missing" for image, is_there in zip(source.names, there, strict=True)
+                   if not is_there]  # fmt: skip
+    return len(source.names), missing
+
+
+def _put_bad_aside(download: Download) -> None:
+    """Rename unpacked files that differ, together with their top folder, so that they are unpacked anew."""
+    bad = [path for path, expected in _expected(download) if _differs(path, *expected)]
+    for top in sorted({download.folder / path.relative_to(download.folder).parts[0] for path in bad}):
+        if top.exists():
+            os.replace(top, _free_name(top))
+    if bad:
+        for file in download.files:
+            _record_path(download, file).unlink(missing_ok=True)
+
+
+def _free_name(path: Path) -> Path:
+    names = (path.with_name(f"{path.name}.bad{number or ''}") for number in range(1000))
+    return next(name for name in names if not name.exists())
+
+
+def _placed(download: Download, root: str | Path | None) -> Download:
+    """The download with the folder its files really lie in."""
+    if download.kind == "dataset":
+        folder = find_set(load_manifest(download.name), root)
+    elif all((download.folder / file.name).is_file() for file in download.files):
+        folder = download.folder
+    else:
+        raise FedCoPLError(
+            f"{download.name} is not in {download.folder}; fetch it with `fedcopl-lab data get {download.name}`"
+        )
+    return Download(download.name, download.kind, download.files, download.members, folder)
+
+
+def _record_path(download: Download, file: SourceFile) -> Path:
+    return download.folder / f"{file.name}.files.json"
+
+
+def _record(download: Download, file: SourceFile) -> dict[str, Any] | None:
+    """What was unpacked from an archive: size and sha256 of every file."""
+    path = _record_path(download, file)
+    if not path.is_file():
+        return None
+    try:
+        table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return table
+    except ValueError as error:
+        raise FedCoPLError(f"{path} is not valid JSON ({error}); remove it and call `data get` again") from error

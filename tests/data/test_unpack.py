@@ -1,0 +1,160 @@
+"""Archives that try to leave their folder, lie about their size or are broken."""
+
+import hashlib
+import io
+import tarfile
+import zipfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedcopl_lab.data._unpack import UnpackError, safe_path, unpack
+
+
+def make_tar(path, *members):
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content, *kind in members:
+            info = tarfile.TarInfo(name)
+            if kind:
+                info.type, info.linkname = kind[0], content
+                archive.addfile(info)
+            elif content is None:
+                info.type = tarfile.DIRTYPE
+                archive.addfile(info)
+            else:
+                info.size = len(content)
+                archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+def make_zip(path, *members):
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members:
+            archive.writestr(name, content)
+    return path
+
+
+@pytest.fixture(params=["tar", "zip"])
+def archive(request, tmp_path):
+    make = make_tar if request.param == "tar" else make_zip
+    return lambda *members: make(tmp_path / f"set.{request.param}", *members)
+
+
+def left_in(folder):
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def test_everything_is_there_and_listed(archive, tmp_path):
+    path = archive(("top/a.txt", b"one"), ("top/deep/b.txt", b"two"), ("c.txt", b""))
+    listing = unpack(path, tmp_path / "out", progress=False)
+    assert left_in(tmp_path / "out") == ["c.txt", "top/a.txt", "top/deep/b.txt"]
+    assert (tmp_path / "out/top/deep/b.txt").read_bytes() == b"two"
+    expected = {"top/a.txt": b"one", "top/deep/b.txt": b"two", "c.txt": b""}
+    assert listing == {name: (len(b), hashlib.sha256(b).hexdigest()) for name, b in expected.items()}
+
+
+@pytest.mark.parametrize("name", ["../out.txt", "/etc/out.txt", "a/../../out.txt", "..\\out.txt", "C:\\out.txt"])
+def test_nothing_leaves_the_folder(archive, tmp_path, name):
+    path = archive(("fine.txt", b"x"), (name, b"evil"))
+    before = left_in(tmp_path)
+    with pytest.raises(UnpackError, match="leaves the folder"):
+        unpack(path, tmp_path / "out", progress=False)
+    assert left_in(tmp_path) == before
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE])
+@pytest.mark.parametrize("target", ["/etc/passwd", "../../secret"])
+def test_links_out_are_refused(tmp_path, kind, target):
+    path = make_tar(tmp_path / "set.tar", ("dir/link", target, kind))
+    with pytest.raises(UnpackError, match="leaves the folder"):
+        unpack(path, tmp_path / "out", progress=False)
+    assert left_in(tmp_path / "out") == []
+
+
+def test_links_inside_become_copies(tmp_path):
+    path = make_tar(
+        tmp_path / "set.tar",
+        ("dir/a", b"content"),
+        ("dir/soft", "a", tarfile.SYMTYPE),
+        ("hard", "dir/a", tarfile.LNKTYPE),
+    )
+    unpack(path, tmp_path / "out", progress=False)
+    for name in ("dir/soft", "hard"):
+        assert not (tmp_path / "out" / name).is_symlink()
+        assert (tmp_path / "out" / name).read_bytes() == b"content"
+
+
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        (("pipe", "", tarfile.FIFOTYPE), "special file"),
+        (("device", "", tarfile.CHRTYPE), "special file"),
+        (("link", "nowhere", tarfile.SYMTYPE), "a link to 'nowhere', which is not in it"),
+    ],
+)
+def test_special_files_are_refused(tmp_path, member, message):
+    path = make_tar(tmp_path / "set.tar", member)
+    with pytest.raises(UnpackError, match=message):
+        unpack(path, tmp_path / "out", progress=False)
+
+
+def test_link_in_a_zip_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "set.zip", "w") as archive:
+        info = zipfile.ZipInfo("link")
+        info.external_attr = 0o120777 << 16
+        archive.writestr(info, "/etc/passwd")
+    with pytest.raises(UnpackError, match="is a link or a special file"):
+        unpack(tmp_path / "set.zip", tmp_path / "out", progress=False)
+
+
+def test_too_much_is_refused_as_it_is_written(archive, tmp_path):
+    path = archive(("a", bytes(1000)), ("b", bytes(5_000_000)))
+    with pytest.raises(UnpackError, match="more than 100000 bytes"):
+        unpack(path, tmp_path / "out", progress=False, max_bytes=100_000)
+    with pytest.raises(UnpackError, match="more than 1 files"):
+        unpack(path, tmp_path / "out", progress=False, max_files=1)
+    assert left_in(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive at all", b"PK\x03\x04 broken", b"\x1f\x8b\x08 broken"])
+def test_a_broken_archive_is_named(tmp_path, content):
+    path = tmp_path / "set.tar.gz"
+    path.write_bytes(content)
+    with pytest.raises(UnpackError, match=r"set\.tar\.gz") as caught:
+        unpack(path, tmp_path / "out", progress=False)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_truncated_archive_leaves_nothing(archive, tmp_path):
+    path = archive(("top/a.bin", bytes(range(256)) * 4000), ("top/b.bin", b"last"))
+    path.write_bytes(path.read_bytes()[:-800])
+    with pytest.raises(UnpackError, match="fetch it again"):
+        unpack(path, tmp_path / "out", progress=False)
+    assert left_in(tmp_path / "out") == []
+
+
+def test_other_files_in_the_way_are_kept_and_equal_ones_are_fine(archive, tmp_path):
+    path = archive(("top/a", b"one"), ("rest", b"two"))
+    (tmp_path / "out/top").mkdir(parents=True)
+    (tmp_path / "out/top/a").write_bytes(b"mine, other size")
+    with pytest.raises(UnpackError, match="is there already with other files"):
+        unpack(path, tmp_path / "out", progress=False)
+    assert (tmp_path / "out/top/a").read_bytes() == b"mine, other size"
+    (tmp_path / "out/top/a").write_bytes(b"one")  # as after a call that was stopped while moving
+    unpack(path, tmp_path / "out", progress=False)
+    assert left_in(tmp_path / "out") == ["rest", "top/a"]
+
+
+@given(st.text(alphabet="ab./\\:", min_size=1, max_size=12))
+def test_a_safe_path_stays_inside(name):
+    from pathlib import Path
+
+    base = Path("/base/folder")
+    try:
+        path = safe_path(Path("set.tar"), name)
+    except UnpackError:
+        return
+    assert not path.startswith("/")
+    assert ".." not in path.split("/")
+    assert (base / path).is_relative_to(base)
