@@ -9,7 +9,7 @@ from fedcopl_lab.data import known_manifests, load_manifest, read_manifest_table
 
 def key_of(config: RunConfig) -> str:
     """The run key of a configuration; loading checks that data and weights are those of the manifests."""
-    return run_key(config, data_sha=_data_sha(config.dataset), weights_sha=_weights_sha(config.clip))
+    return run_key(config, data_sha=_data_sha(config.dataset), weights_sha=_weights_sha(config.clip, config.weights))
 
 
 @lru_cache
@@ -25,9 +25,9 @@ def _data_sha(name: str) -> str:
 
 
 @lru_cache
-def _weights_sha(name: str) -> str:
+def _weights_sha(name: str, weights: str) -> str:
     if name not in known_manifests("weights"):
         from fedcopl_lab.models import load_clip
 
         load_clip(name)  # says what is known and what to do
-    return str(read_manifest_table(name)["sha256"])
+    return "random" if weights == "random" else str(read_manifest_table(name)["sha256"])

@@ -82,6 +82,9 @@ class RunConfig:
     # machine
     device: str = "cpu"
     threads: int = 1
+    clients_per_forward: int = 1  # clients whose batches share a forward pass: changes rounding and memory
+    precision: Literal["fp32", "tf32", "bf16"] = "fp32"  # of training; labels and tests stay fp32
+    weights: Literal["pretrained", "random"] = "pretrained"  # "random": for timing only, no accuracy means anything
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -104,7 +107,8 @@ class RunConfig:
         """A short name for progress bars and lists, such as ``FedCoPL+CoPL beta=0.1 seed=2``."""
         skew = {"dirichlet": f"β={self.beta}", "quantity": f"s={self.fraction}", "iid": "iid"}[self.scheme]
         labels = "" if self.labeller == "none" else f"+{self.labeller}"
-        return f"{self.method}{labels} {self.dataset} {skew} seed={self.seed}"
+        loud = " RANDOM WEIGHTS" if self.weights == "random" else ""
+        return f"{self.method}{labels} {self.dataset} {skew}{loud} seed={self.seed}"
 
 
 PROFILES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -253,7 +257,8 @@ def _choices(annotation: Any) -> tuple[Any, ...]:
 
 
 def _check_ranges(config: RunConfig) -> None:
-    whole = ("n_clients", "local_epochs", "batch_size", "n_text", "n_visual", "fpl_shots", "threads")
+    whole = ("n_clients", "local_epochs", "batch_size", "n_text", "n_visual", "fpl_shots", "threads",
+             "clients_per_forward")  # fmt: skip
     for name in whole:
         _check(name, getattr(config, name), lambda v: isinstance(v, int) and v >= 1, "a whole number, 1 or more")
     for name in ("rounds", "refresh_every", "min_train", "min_test", "seed"):
@@ -269,15 +274,13 @@ def _check_ranges(config: RunConfig) -> None:
            "0 for zero-shot and at least 1 for a method that trains")  # fmt: skip
     _check("labeller", config.labeller, lambda v: (v == "none") == (config.method == "zero-shot"),
            "none for zero-shot, and FPL or CoPL for a method that trains")  # fmt: skip
+    if config.momentum_state == "shared":
+        _check("clients_per_forward", config.clients_per_forward, lambda v: v == 1,
+               "1 with momentum_state='shared', where one buffer goes from client to client")  # fmt: skip
     if config.scheme == "dirichlet":
         _check("beta", config.beta, lambda v: v is not None and 0 < v < math.inf, "a positive Dirichlet concentration")
     if config.scheme == "quantity":
-        _check(
-            "fraction",
-            config.fraction,
-            lambda v: v is not None and 0 < v <= 1,
-            "a share of the classes in (0, 1]",
-        )
+        _check("fraction", config.fraction, lambda v: v is not None and 0 < v <= 1, "a share of the classes in (0, 1]")
 
 
 def _check(name: str, value: Any, holds: Any, expected: str) -> None:

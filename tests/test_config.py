@@ -54,6 +54,9 @@ OTHER = {
     "fpl_shots": 3,
     "device": "cuda",
     "threads": 2,
+    "clients_per_forward": 3,
+    "precision": "bf16",
+    "weights": "random",
 }
 """Another value for every field than ``configure("smoke")`` has."""
 
@@ -162,6 +165,7 @@ def test_every_choice_is_checked(name):
         ("n_visual", 0),
         ("fpl_shots", 0),
         ("threads", 0),
+        ("clients_per_forward", 0),
         ("refresh_every", -1),
         ("min_train", -1),
         ("min_test", None),
@@ -269,3 +273,16 @@ def test_the_label_is_short_and_names_the_seed(scheme):
     assert label.startswith("FedCoPL+CoPL digits")
     assert label.endswith("seed=7")
     assert "None" not in label
+
+
+def test_clients_that_share_momentum_cannot_share_a_forward_pass():
+    with pytest.raises(
+        FedCoPLError, match="clients_per_forward=2 is not valid; expected 1 with momentum_state='shared'"
+    ):
+        configure("smoke", mode="authors", clients_per_forward=2)
+    assert configure("smoke", momentum_state="per_client", clients_per_forward=2).clients_per_forward == 2
+
+
+def test_random_weights_are_loud():
+    assert "RANDOM WEIGHTS" in configure("paper", weights="random").label
+    assert "RANDOM" not in configure("paper").label

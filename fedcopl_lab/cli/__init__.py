@@ -1,4 +1,4 @@
-"""The command line: ``fedcopl-lab reproduce | run | runs | data | export | train-embedded | doctor``."""
+"""The command line: ``fedcopl-lab reproduce | run | runs | data | export | train-embedded | plan | bench | doctor``."""
 
 import argparse
 import sys
@@ -51,6 +51,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_data(commands)
     _add_export(commands)
     _add_train_embedded(commands)
+    _add_plan(commands)
+    _add_bench(commands)
     doctor = commands.add_parser("doctor", help="say what is there and what is missing")
     doctor.set_defaults(command=_call_doctor)
     return parser
@@ -144,6 +146,40 @@ def _add_train_embedded(commands: "argparse._SubParsersAction[argparse.ArgumentP
     parser.set_defaults(command=_call_train_embedded)
 
 
+def _add_plan(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "plan",
+        help="what a profile will cost on this machine",
+        description="Measures this machine for a few seconds, then says runs, FLOPs, hours and memory; runs nothing.",
+    )
+    _add_profile(parser)
+    parser.add_argument("--items", nargs="+", metavar="ITEM", help="ids such as fedcopl_main_table1 (default: all)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
+    parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"), help="of training (default: fp32)")
+    parser.set_defaults(command=_call_plan)
+
+
+def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    verbs = commands.add_parser("bench", help="how fast the steps are here").add_subparsers(
+        metavar="VERB", required=True
+    )
+    parser = verbs.add_parser(
+        "step",
+        help="one training step: the plain form against ours",
+        description="Times forward and backward of both forms in one process, turn by turn, with random weights; "
+        "writes figures/ours_call_bench_step.{csv,pdf,png,json}. The whole table takes long on a CPU: choose a part.",
+    )
+    parser.add_argument("--backbone", nargs="+", default=["ViT-B-32", "ViT-B-16"], metavar="NAME")
+    parser.add_argument("--classes", nargs="+", type=int, default=[10, 47, 100, 200], metavar="N")
+    parser.add_argument("--dtype", nargs="+", default=["fp32", "bf16"], metavar="TYPE", help="fp32, bf16")
+    parser.add_argument("--batch", type=int, default=64, help="images in a step (default: 64)")
+    parser.add_argument("--repeats", type=int, default=5, help="timed steps of each form (default: 5)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
+    parser.add_argument("--threads", type=int, help="CPU threads (default: torch's own)")
+    parser.add_argument("--out", metavar="FOLDER", help="where to write (default: figures/ of the checkout)")
+    parser.set_defaults(command=_call_bench_step)
+
+
 def _add_profile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", help="smoke or paper (default: $FEDCOPL_LAB_PROFILE, else smoke)")
 
@@ -152,7 +188,8 @@ def _add_settings(parser: argparse.ArgumentParser, flag: str, text: str) -> None
     parser.add_argument(flag, action="append", default=[], dest="settings", metavar="NAME=VALUE", help=text)
 
 
-# The commands load their modules when called, so that --help and bad arguments answer at once.
+# The commands load their modules when called, so that --help and bad arguments answer at once. None has the name of a
+# module beside it: importing that module would put it in the function's place.
 
 
 def _call_reproduce(options: argparse.Namespace) -> int:
@@ -205,6 +242,18 @@ def _call_train_embedded(options: argparse.Namespace) -> int:
 
     print(train_embedded(options.name, out_dir=options.out, steps=options.steps))
     return 0
+
+
+def _call_plan(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli._bench import plan
+
+    return plan(options)
+
+
+def _call_bench_step(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli._bench import bench
+
+    return bench(options)
 
 
 def _call_doctor(options: argparse.Namespace) -> int:

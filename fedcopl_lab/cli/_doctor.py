@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
@@ -110,7 +111,15 @@ def _tiny() -> str:
 
 
 def _openai_weights() -> str:
-    raise _MissingError("not in the package and not loadable in this version; needed by the paper profile only")
+    from fedcopl_lab.models._weights import OPENAI_MODELS, find_weights
+
+    there = []
+    for name in OPENAI_MODELS:
+        with suppress(FedCoPLError):
+            there.append(f"{name} at {_short(find_weights(name))}")
+    if not there:
+        raise _MissingError("none here; needed by the paper profile only, load_clip('ViT-B-32') says where to put them")
+    return f"{', '.join(there)}; checked against the pinned sha256 when loaded"
 
 
 def _store() -> str:

@@ -2,4 +2,14 @@
 
 from fedcopl_lab._lazy import lazy_names
 
-__getattr__, __dir__ = lazy_names(__name__, {"run": "._local", "sweep": "._sweep", "environment": "._environment"})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "run": "._local",
+        "sweep": "._sweep",
+        "environment": "._environment",
+        "bench_step": "._bench",
+        "plan_run": "._plan",
+        "measure_rates": "._plan",
+    },
+)

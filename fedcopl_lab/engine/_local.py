@@ -14,6 +14,7 @@ from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import RunConfig
 from fedcopl_lab.data import Federation, split_table
 from fedcopl_lab.engine._environment import environment
+from fedcopl_lab.engine._memory import keep_freed_memory
 from fedcopl_lab.methods import FederationState, PromptMethod, Setting, ZeroShot
 from fedcopl_lab.store import Run, Store
 
@@ -41,11 +42,12 @@ def run(config: RunConfig, store: Store | None = None, progress: bool = True) ->
 
     Shown in notebook ``00_quickstart``.
     """
-    _check_device(config.device)
+    check_device(config.device)
     store = store or Store()
     key = key_of(config)
     if store.run(key).complete:
         return store.run(key)
+    keep_freed_memory()
     with store.locked(key) as stored:
         if not stored.complete:
             with _threads(config.threads):
@@ -87,7 +89,8 @@ def _split(federation: Federation) -> dict[str, Any]:
     return {**split_table(federation), "class_counts": counts}
 
 
-def _check_device(device: str) -> None:
+def check_device(device: str) -> None:
+    """Say which devices there are when the one asked for is not."""
     kind = device.split(":")[0]
     if kind not in ("cpu", "cuda", "mps"):
         raise FedCoPLError(f"device={device!r} is unknown; choose cpu, cuda or mps")

@@ -1,5 +1,7 @@
 """FedCoPL and PromptFL: label, train prompts locally, average some of them, test."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -102,26 +104,44 @@ class PromptMethod:
     ) -> tuple[dict[int, LocalUpdate], dict[str, Tensor]]:
         """Each participant's update, and the SGD buffers that outlive the round."""
         kept = {part: buffers.clone() for part, buffers in state.momentum.items()}
-        updates = {}
-        for k in participants:
-            slot = {"shared": 0, "per_client": k, "reset": None}[self.config.momentum_state]
-            carried = {part: buffers[slot] for part, buffers in kept.items()} if slot is not None else {}
-            text, visual = state.prompts(k)
-            updates[k] = train_round(
-                self.setting.prompted,
-                self.setting.tokens[self.setting.train_indices(k)],
-                state.labels[k],
-                PromptState(text=text, visual=visual, round=state.round, momentum=carried),
-                config=self.config,
-                generator=torch_generator(self.stream_seed, "batches", state.round, k),
-            )
-            if slot is not None:
-                rows = 1 if self.config.momentum_state == "shared" else self.config.n_clients
-                for part, buffer in updates[k].momentum.items():
-                    # zeros stand for "no step yet": SGD's first step from them is its first step from nothing
-                    kept.setdefault(part, torch.zeros(rows, *buffer.shape, dtype=buffer.dtype, device=buffer.device))
-                    kept[part][slot] = buffer
+        updates: dict[int, LocalUpdate] = {}
+        together = self.config.clients_per_forward
+        for first in range(0, len(participants), together):
+            group = participants[first : first + together]
+            updates |= zip(group, self._train_group(state, group, kept), strict=True)
+            for k in group:
+                self._keep_momentum(kept, k, updates[k])
         return updates, kept
+
+    def _train_group(self, state: FederationState, group: list[int], kept: dict[str, Tensor]) -> list[LocalUpdate]:
+        starts = []
+        for k in group:
+            text, visual = state.prompts(k)
+            slot = self._momentum_slot(k)
+            carried = {part: buffers[slot] for part, buffers in kept.items()} if slot is not None else {}
+            starts.append(PromptState(text=text, visual=visual, round=state.round, momentum=carried))
+        with matmul_precision(self.config.precision):
+            return train_round(
+                self.setting.training,
+                [self.setting.tokens[self.setting.train_indices(k)] for k in group],
+                [state.labels[k] for k in group],
+                starts,
+                config=self.config,
+                generator=[torch_generator(self.stream_seed, "batches", state.round, k) for k in group],
+            )
+
+    def _momentum_slot(self, client: int) -> int | None:
+        return {"shared": 0, "per_client": client, "reset": None}[self.config.momentum_state]
+
+    def _keep_momentum(self, kept: dict[str, Tensor], client: int, update: LocalUpdate) -> None:
+        slot = self._momentum_slot(client)
+        if slot is None:
+            return
+        rows = 1 if self.config.momentum_state == "shared" else self.config.n_clients
+        for part, buffer in update.momentum.items():
+            # zeros stand for "no step yet": SGD's first step from them is its first step from nothing
+            kept.setdefault(part, torch.zeros(rows, *buffer.shape, dtype=buffer.dtype, device=buffer.device))
+            kept[part][slot] = buffer
 
     def _merge(
         self,
@@ -171,3 +191,15 @@ class PromptMethod:
         """Bytes that cross the network in the round, over all clients: what is sent, not what is kept."""
         prompts = sum(getattr(update, part).nbytes for update in updates.values() for part in self.shared)
         return {"bytes_up": prompts + counts_bytes, "bytes_down": prompts + counts_bytes}
+
+
+@contextmanager
+def matmul_precision(precision: str) -> Iterator[None]:
+    """Let CUDA matrix products use TF32 where the configuration says so, and put torch's switch back."""
+    matmul = torch.backends.cuda.matmul
+    before = matmul.allow_tf32
+    matmul.allow_tf32 = precision == "tf32"
+    try:
+        yield
+    finally:
+        matmul.allow_tf32 = before

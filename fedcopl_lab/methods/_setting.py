@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -28,7 +28,8 @@ class Setting:
         dataset: images, labels (for reporting only on the training part) and class names.
         federation: which client holds which images.
         clip: the frozen model.
-        prompted: the same with the run's prompts.
+        prompted: the same with the run's prompts, in float32; scores labels and tests.
+        training: the form that training runs; the same object unless ``config.precision`` is bf16.
     """
 
     config: RunConfig
@@ -36,22 +37,17 @@ class Setting:
     federation: Federation
     clip: CLIPBundle
     prompted: PromptedCLIP
+    training: PromptedCLIP
 
     @classmethod
     def of(cls, config: RunConfig, split: dict[str, Any] | None = None) -> "Setting":
         """Load the data and weights that a configuration names, and split the data or take a stored split."""
         dataset = load_dataset(config.dataset)
         federation = restore_federation(dataset, split) if split else _draw_federation(dataset, config)
-        clip = load_clip(config.clip, device=config.device)
-        prompted = PromptedCLIP(
-            clip.model,
-            clip.tokenizer,
-            dataset.class_names,
-            n_text=config.n_text,
-            visual_depth=config.visual_depth,
-            n_visual=config.n_visual,
-        )
-        return cls(config, dataset, federation, clip, prompted)
+        clip = load_clip(config.clip, device=config.device, weights=_weights_argument(config.weights))
+        prompted = _prompted(config, clip, dataset, "fp32")
+        training = _prompted(config, clip, dataset, "bf16") if config.precision == "bf16" else prompted
+        return cls(config, dataset, federation, clip, prompted, training)
 
     @property
     def tokens(self) -> Float[Tensor, "n_all tokens width"]:
@@ -113,14 +109,32 @@ class _Frozen:
         return zero_shot(self.clip, self.dataset).logits
 
 
+def _weights_argument(weights: str) -> Literal["random"] | None:
+    return "random" if weights == "random" else None
+
+
+def _prompted(
+    config: RunConfig, clip: CLIPBundle, dataset: Dataset, precision: Literal["fp32", "bf16"]
+) -> PromptedCLIP:
+    return PromptedCLIP(
+        clip.model,
+        clip.tokenizer,
+        dataset.class_names,
+        n_text=config.n_text,
+        visual_depth=config.visual_depth,
+        n_visual=config.n_visual,
+        precision=precision,
+    )
+
+
 def _frozen(config: RunConfig) -> _Frozen:
-    return _frozen_for(config.dataset, config.clip, config.device, config.threads)
+    return _frozen_for(config.dataset, config.clip, config.weights, config.device, config.threads)
 
 
 @lru_cache(maxsize=2)
-def _frozen_for(dataset: str, clip: str, device: str, threads: int) -> _Frozen:
+def _frozen_for(dataset: str, clip: str, weights: str, device: str, threads: int) -> _Frozen:
     """Kept per thread count too: sums may round differently, and a run key promises its bytes."""
-    return _Frozen(load_dataset(dataset), load_clip(clip, device=device))
+    return _Frozen(load_dataset(dataset), load_clip(clip, device=device, weights=_weights_argument(weights)))
 
 
 @torch.no_grad()

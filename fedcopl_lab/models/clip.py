@@ -1,12 +1,14 @@
 """Load a CLIP by name, with everything needed to use it: model, tokenizer, image transform, checksum."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 
 import open_clip
 import torch
 from jaxtyping import Float, Int, UInt8
+from open_clip.constants import OPENAI_DATASET_MEAN, OPENAI_DATASET_STD
 from open_clip.transform import PreprocessCfg, image_transform_v2
 from PIL import Image
 from torch import Tensor
@@ -17,13 +19,21 @@ from fedcopl_lab.models._checkpoint import (
     EMBEDDED_FOLDER,
     MEAN,
     STD,
+    build_clip,
     clip_from_bytes,
     model_config,
     read_checked,
 )
+from fedcopl_lab.models._weights import (
+    OPENAI_MODELS,
+    RANDOM,
+    build_openai_clip,
+    find_weights,
+    read_openai_clip,
+    sha256_of,
+)
 
 EMBEDDED_MODELS = ("tiny",)
-OPENAI_MODELS = ("ViT-B-32", "ViT-B-16", "RN50")
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,7 +48,7 @@ class CLIPBundle:
         image_size: side of the input in pixels.
         mean: per-channel mean that the input is normalised with.
         std: per-channel standard deviation that the input is normalised with.
-        sha256: checksum of the weights file.
+        sha256: checksum of the weights file; ``RANDOM-WEIGHTS`` when there is none.
         context_length: text positions, start and end token included.
     """
 
@@ -84,21 +94,31 @@ class CLIPBundle:
         return (pixels - mean[:, None, None]) / std[:, None, None]
 
 
-def load_clip(name: str, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32) -> CLIPBundle:
+def load_clip(
+    name: str,
+    device: str | torch.device = "cpu",
+    dtype: torch.dtype = torch.float32,
+    weights: str | Path | None = None,
+) -> CLIPBundle:
     """Load a frozen CLIP by name; the paper's frozen model of sec. 3, at the size of the profile.
 
     ``"tiny"`` is in the package: a ViT CLIP for 8×8 images, trained on printed digits only, so that its
-    predictions on handwritten digits are zero-shot. A second call with the same arguments returns the same
-    frozen model.
+    predictions on handwritten digits are zero-shot. ``"ViT-B-32"``, ``"ViT-B-16"`` and ``"RN50"`` are
+    OpenAI's, always with QuickGELU; their weights are not in the package and never downloaded: put
+    OpenAI's file into ``$FEDCOPL_LAB_WEIGHTS`` or pass a path. A second call with the same arguments
+    returns the same frozen model.
 
     Args:
-        name: ``"tiny"``.
+        name: ``"tiny"``, ``"ViT-B-32"``, ``"ViT-B-16"`` or ``"RN50"``.
         device: where the model lives.
         dtype: floating type of its weights; labels are selected in float32.
+        weights: None takes the file whose checksum the manifest pins. A path takes that file: OpenAI's own
+            ``.pt`` (opened only when its published sha256 matches), safetensors, or an open_clip state dict.
+            ``"random"`` gives untrained weights of a fixed seed, for timing only.
 
     Raises:
-        FedCoPLError: the name is unknown or not available yet, the device or dtype cannot be used, or the
-            weights file is not the expected one.
+        FedCoPLError: the name is unknown, the device or dtype cannot be used, or the weights file is missing,
+            truncated or not the expected one.
 
     >>> clip = lab.load_clip("tiny")
     >>> clip.model.encode_text(clip.tokenizer(["a photo of the digit three."])).shape
@@ -106,17 +126,20 @@ def load_clip(name: str, device: str | torch.device = "cpu", dtype: torch.dtype 
 
     Notebook: 00_quickstart.
     """
-    if name in OPENAI_MODELS:
-        raise FedCoPLError(
-            f"model {name!r} needs OpenAI's CLIP weights, which are not in the package, and this version cannot "
-            f"load them yet (a later release adds it); use {' or '.join(map(repr, EMBEDDED_MODELS))}"
-        )
-    if name not in EMBEDDED_MODELS:
+    if name not in EMBEDDED_MODELS + OPENAI_MODELS:
         known = ", ".join(map(repr, EMBEDDED_MODELS + OPENAI_MODELS))
         raise FedCoPLError(f"model {name!r} is unknown, expected one of {known}; use 'tiny', which is embedded")
     if not dtype.is_floating_point:
         raise FedCoPLError(f"dtype={dtype} cannot hold weights, expected a floating type; use torch.float32")
-    return _load_embedded(name, _known_device(device), dtype)
+    where = _known_device(device)
+    if weights == RANDOM:
+        return _random(name, where, dtype)
+    if name in EMBEDDED_MODELS:
+        if weights is not None:
+            raise FedCoPLError(f"weights={str(weights)!r}; {name!r} is embedded and takes None or 'random'")
+        return _load_embedded(name, where, dtype)
+    path = find_weights(name) if weights is None else Path(weights).expanduser()
+    return _load_openai(name, path, weights is None, sha256_of(path) if path.is_file() else "", where, dtype)
 
 
 def _known_device(device: str | torch.device) -> str:
@@ -135,10 +158,27 @@ def _load_embedded(name: str, device: str, dtype: torch.dtype) -> CLIPBundle:
     return bundle(name, clip_from_bytes(name, content).to(device=device, dtype=dtype), sha256)
 
 
+@lru_cache(maxsize=2)
+def _load_openai(name: str, path: Path, pinned: bool, content: str, device: str, dtype: torch.dtype) -> CLIPBundle:
+    """``content``, the checksum, is an argument so that another file under the same name is read again."""
+    model, sha256 = read_openai_clip(name, path, pinned)
+    return bundle(name, model.to(device=device, dtype=dtype), sha256)
+
+
+@lru_cache(maxsize=2)
+def _random(name: str, device: str, dtype: torch.dtype) -> CLIPBundle:
+    model = build_openai_clip(name) if name in OPENAI_MODELS else build_clip(name, seed=0)
+    model = model.eval().requires_grad_(False).to(device=device, dtype=dtype)
+    return replace(bundle(name, model, "RANDOM-WEIGHTS"), name=f"{name} (RANDOM WEIGHTS)")
+
+
 def bundle(name: str, model: open_clip.CLIP, sha256: str) -> CLIPBundle:
-    """Put a model of an embedded configuration together with its tokenizer and image transform."""
-    side = int(model_config(name)["vision_cfg"]["image_size"])
-    preprocessing = PreprocessCfg(size=side, mean=MEAN, std=STD)
+    """Put a model together with its tokenizer and image transform."""
+    embedded = name in EMBEDDED_MODELS
+    config = model_config(name) if embedded else open_clip.get_model_config(name)
+    side = int(config["vision_cfg"]["image_size"])
+    mean, std = (MEAN, STD) if embedded else (OPENAI_DATASET_MEAN, OPENAI_DATASET_STD)
+    preprocessing = PreprocessCfg(size=side, mean=mean, std=std)
     open_clip.model.set_model_preprocess_cfg(model, preprocessing.__dict__)
     return CLIPBundle(
         name=name,
@@ -146,8 +186,8 @@ def bundle(name: str, model: open_clip.CLIP, sha256: str) -> CLIPBundle:
         tokenizer=open_clip.get_tokenizer(name),
         preprocess=image_transform_v2(preprocessing, is_train=False),
         image_size=side,
-        mean=MEAN,
-        std=STD,
+        mean=mean,
+        std=std,
         sha256=sha256,
         context_length=int(model.context_length),
     )

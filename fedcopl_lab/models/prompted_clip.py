@@ -1,17 +1,22 @@
 """A frozen CLIP with learned text and visual prompts, computing only what the prompts can change."""
 
 from collections.abc import Callable, Sequence
+from typing import overload
 
 import open_clip
 import torch
 from jaxtyping import Bool, Float
-from open_clip.transformer import ResidualAttentionBlock, VisionTransformer
 from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.models._layers import Layer, project
+from fedcopl_lab.models._towers import ViTTower, tower_of
 
 PROMPT_STD = 0.02  # spread of the initial prompts, spec of the released code
+
+Images = Float[Tensor, "_ 3 _ _"] | Float[Tensor, "_ _ _"]
+"""Pixels [B, 3, H, W], or what :meth:`PromptedCLIP.image_tokens` made of them, [B, n, width]."""
 
 
 class PromptedCLIP:
@@ -23,13 +28,20 @@ class PromptedCLIP:
     token; visual prompts enter as keys and values only, since their outputs are dropped; the last layers
     run only the token that is read.
 
+    Prompts of several clients may come stacked, [K, …], with a list of one image batch per client; batches
+    may differ in size, results are a list as well, and no client's loss reaches another's prompt.
+
     Args:
-        model: a frozen ``open_clip.CLIP`` with a ViT image tower that reads its class token.
+        model: a frozen ``open_clip.CLIP``; its image tower is a ViT that reads its class token, or a
+            ModifiedResNet, whose prompts enter the attention pool (our reading: the paper names none).
         tokenizer: list of strings -> token ids, [n, context_length].
         class_names: the classes as the prompts name them, C of them.
         n_text: vectors of the text prompt.
-        visual_depth: image layers that get prompts, counted from the input; None: all but the last.
+        visual_depth: image layers that get prompts, counted from the input; None: all but the last. For a
+            ModifiedResNet 1 (None) or 0, text only.
         n_visual: vectors per prompted image layer.
+        precision: ``"fp32"`` computes in the type of the weights; ``"bf16"`` runs the layers' matrix
+            products in bfloat16, while prompts, norms, sums, features and logits stay as they are.
 
     Raises:
         FedCoPLError: another kind of image tower, a depth the tower does not have, or a class name too long
@@ -50,17 +62,19 @@ class PromptedCLIP:
         n_text: int = 16,
         visual_depth: int | None = None,
         n_visual: int = 5,
+        precision: str = "fp32",
     ) -> None:
+        if precision not in ("fp32", "bf16"):
+            raise FedCoPLError(f"precision={precision!r} is unknown; choose fp32 or bf16")
+        dtype = torch.bfloat16 if precision == "bf16" else None
         self.model = model
-        self.image_blocks: list[ResidualAttentionBlock] = list(_plain_blocks(model))
-        self.text_blocks: list[ResidualAttentionBlock] = list(model.transformer.resblocks)
+        self.precision = precision
+        self.tower = tower_of(model, visual_depth, dtype)
+        self.text_layers = [Layer.of(block, dtype) for block in model.transformer.resblocks]
         self.class_names = tuple(class_names)
-        layers = len(self.image_blocks)
-        self.visual_depth = layers - 1 if visual_depth is None else visual_depth
-        if not 1 <= self.visual_depth <= layers:
-            raise FedCoPLError(f"visual_depth={visual_depth}; expected 1 to {layers}, the layers of the image tower")
+        self.visual_depth = self.tower.depth
         self.text_shape = (n_text, model.token_embedding.embedding_dim)
-        self.visual_shape = (self.visual_depth, n_visual, model.visual.class_embedding.shape[0])
+        self.visual_shape = (self.visual_depth, n_visual, self.tower.prompt_width)
         self._embed_class_names(tokenizer)
 
     def initial_prompts(
@@ -72,65 +86,90 @@ class PromptedCLIP:
         visual = torch.randn(self.visual_shape, generator=generator) * PROMPT_STD
         return text.to(weight), visual.to(weight)
 
-    def text_features(self, text_prompt: Float[Tensor, "n_text text_width"]) -> Float[Tensor, "c d"]:
-        """Unit features of ``[start] prompt name . [end]`` for every class, [C, d]."""
-        if text_prompt.shape != self.text_shape:
-            raise FedCoPLError(f"text prompt has shape {tuple(text_prompt.shape)}; expected {self.text_shape}")
-        shared = (torch.cat([self._start, text_prompt]) + self._shared_positions)[None]
-        own = self._own_embedding
-        last = len(self.text_blocks) - 1
-        for i, block in enumerate(self.text_blocks):
-            classes = len(own)
-            shared_q, *shared_keys = _queries_keys_values(block, block.ln_1(shared))
-            own_q, *own_keys = _queries_keys_values(block, block.ln_1(own))
+    def text_features(
+        self, text_prompt: Float[Tensor, "n_text text_width"] | Float[Tensor, "k n_text text_width"]
+    ) -> Float[Tensor, "c d"] | Float[Tensor, "k c d"]:
+        """Unit features of ``[start] prompt name . [end]`` for every class, [C, d], or [K, C, d] for K prompts."""
+        _check_shape("text", text_prompt, self.text_shape, stacked=text_prompt.ndim == 3)
+        prompts = text_prompt if text_prompt.ndim == 3 else text_prompt[None]
+        clients, classes = len(prompts), len(self.class_names)
+        start = self._start.expand(clients, -1, -1)
+        shared = torch.cat([start, prompts], dim=1) + self._shared_positions
+        own = self._own_embedding  # [C, …] until the first layer mixes in the prompts, then [K * C, …]
+        last = len(self.text_layers) - 1
+        for i, layer in enumerate(self.text_layers):
+            shared_q, *shared_keys = layer.queries_keys_values(shared)
+            own_qkv = self._own_qkv if i == 0 else layer.queries_keys_values(own)
+            if i == 0 and clients > 1:
+                own, *own_qkv = (part.repeat(clients, *[1] * (part.ndim - 1)) for part in (own, *own_qkv))
+            own_q, *own_keys = own_qkv
             keys = [
-                torch.cat([s.expand(classes, -1, -1, -1), o], dim=2) for s, o in zip(shared_keys, own_keys, strict=True)
+                torch.cat([_for_each_class(s, classes), o], dim=2) for s, o in zip(shared_keys, own_keys, strict=True)
             ]
             if i == last:
-                end = torch.arange(classes, device=own.device), self._end
-                own_q = own_q.transpose(1, 2)[end][:, :, None]
-                own = _block_output(block, own[end][:, None], own_q, keys, self._mask[self._end][:, None, None])
+                ends = self._end.repeat(clients)
+                at_end = torch.arange(len(own), device=own.device), ends
+                own_q = own_q.transpose(1, 2)[at_end][:, :, None]
+                own = layer.output(own[at_end][:, None], own_q, keys, self._mask[ends][:, None, None])
             else:
-                own = _block_output(block, own, own_q, keys, self._mask)
-                shared = _block_output(block, shared, shared_q, shared_keys, causal=True)
-        features = self.model.ln_final(own[:, 0])
-        return F.normalize(_project(features, self.model.text_projection), dim=-1)
+                own = layer.output(own, own_q, keys, self._mask)
+                shared = layer.output(shared, shared_q, shared_keys, causal=True)
+        features = F.normalize(project(self.model.ln_final(own[:, 0]), self.model.text_projection), dim=-1)
+        return features.unflatten(0, (clients, classes)) if text_prompt.ndim == 3 else features
 
     def image_tokens(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b n image_width"]:
-        """What enters the first image layer; constant per image, so that training computes it once."""
-        return image_tokens(self.model, images)
+        """What enters the first prompted layer; constant per image, so that training computes it once."""
+        return self.tower.tokens(images)
+
+    @overload
+    def image_features(self, images: Tensor, visual_prompt: Tensor) -> Tensor: ...
+
+    @overload
+    def image_features(self, images: Sequence[Tensor], visual_prompt: Tensor) -> list[Tensor]: ...
 
     def image_features(
         self,
-        images: Float[Tensor, "b 3 h w"] | Float[Tensor, "b n image_width"],
-        visual_prompt: Float[Tensor, "depth n_visual image_width"],
-    ) -> Float[Tensor, "b d"]:
-        """Unit features of images, or of their :meth:`image_tokens`, under the visual prompt, [B, d]."""
-        if visual_prompt.shape != self.visual_shape:
-            raise FedCoPLError(f"visual prompt has shape {tuple(visual_prompt.shape)}; expected {self.visual_shape}")
-        tokens = self.image_tokens(images) if images.ndim == 4 else images
-        last = len(self.image_blocks) - 1
-        for i, block in enumerate(self.image_blocks):
-            queries, *keys = _queries_keys_values(block, block.ln_1(tokens))
-            if i < self.visual_depth:
-                _, *prompt_keys = _queries_keys_values(block, block.ln_1(visual_prompt[i][None]))
-                keys = [
-                    torch.cat([k, p.expand(len(k), -1, -1, -1)], dim=2) for k, p in zip(keys, prompt_keys, strict=True)
-                ]
-            if i == last:
-                tokens, queries = tokens[:, :1], queries[:, :, :1]
-            tokens = _block_output(block, tokens, queries, keys)
-        features = self.model.visual.ln_post(tokens[:, 0])
-        return F.normalize(_project(features, self.model.visual.proj), dim=-1)
+        images: Images | Sequence[Images],
+        visual_prompt: Float[Tensor, "depth n_visual image_width"] | Float[Tensor, "k depth n_visual image_width"],
+    ) -> Float[Tensor, "b d"] | list[Tensor]:
+        """Unit features of images, or of their :meth:`image_tokens`, under the visual prompt, [B, d].
+
+        With K stacked prompts ``images`` is a list of K batches, and so is the result.
+        """
+        tokens, prompts, sizes = self._batches(images, visual_prompt)
+        features = F.normalize(self.tower.features(tokens, prompts, sizes), dim=-1)
+        return features if isinstance(images, Tensor) else list(features.split(sizes))
+
+    def token_features(
+        self, images: Images, visual_prompt: Float[Tensor, "depth n_visual image_width"]
+    ) -> Float[Tensor, "b n d"]:
+        """Unit features of the class token and of every patch, [B, 1 + patches, d]; ViT only.
+
+        For methods that compare patches with texts; the short cut of the last layer is off.
+        """
+        if not isinstance(self.tower, ViTTower):
+            raise FedCoPLError("token_features needs patches; the image tower is a ModifiedResNet: use a ViT")
+        return F.normalize(self.tower.token_features(*self._batches(images, visual_prompt)), dim=-1)
+
+    @overload
+    def logits(self, images: Tensor, text_prompt: Tensor, visual_prompt: Tensor) -> Tensor: ...
+
+    @overload
+    def logits(self, images: Sequence[Tensor], text_prompt: Tensor, visual_prompt: Tensor) -> list[Tensor]: ...
 
     def logits(
         self,
-        images: Float[Tensor, "b 3 h w"] | Float[Tensor, "b n image_width"],
-        text_prompt: Float[Tensor, "n_text text_width"],
-        visual_prompt: Float[Tensor, "depth n_visual image_width"],
-    ) -> Float[Tensor, "b c"]:
-        """Cosine similarities times the model's own logit scale, [B, C] (Eq. 1)."""
-        return self.logits_from_features(self.image_features(images, visual_prompt), self.text_features(text_prompt))
+        images: Images | Sequence[Images],
+        text_prompt: Float[Tensor, "n_text text_width"] | Float[Tensor, "k_text n_text text_width"],
+        visual_prompt: Float[Tensor, "depth n_visual image_width"] | Float[Tensor, "k depth n_visual image_width"],
+    ) -> Float[Tensor, "b c"] | list[Tensor]:
+        """Cosine similarities times the model's own logit scale, [B, C], or a list of them (Eq. 1)."""
+        features, texts = self.image_features(images, visual_prompt), self.text_features(text_prompt)
+        if isinstance(features, Tensor):
+            return self.logits_from_features(features, texts)
+        if len(features) != len(texts):
+            raise FedCoPLError(f"{len(features)} image batches came with {len(texts)} text prompts; expected as many")
+        return [self.logits_from_features(own, text) for own, text in zip(features, texts, strict=True)]
 
     def logits_from_features(
         self, image_features: Float[Tensor, "b d"], text_features: Float[Tensor, "c d"]
@@ -138,8 +177,24 @@ class PromptedCLIP:
         """The same from unit features that are already there, [B, C]."""
         return self.model.logit_scale.exp() * image_features @ text_features.T
 
+    @property
+    def own_lengths(self) -> list[int]:
+        """Tokens that belong to each class alone: its name, the period and the end token."""
+        return [end + 1 for end in self._end.tolist()]
+
     def __repr__(self) -> str:
         return f"PromptedCLIP({len(self.class_names)} classes, text {self.text_shape}, visual {self.visual_shape})"
+
+    def _batches(self, images: Images | Sequence[Images], visual_prompt: Tensor) -> tuple[Tensor, Tensor, list[int]]:
+        """All tokens one after another, all prompts, and how many images each prompt has."""
+        stacked = not isinstance(images, Tensor)
+        _check_shape("visual", visual_prompt, self.visual_shape, stacked)
+        batches, prompts = ([images], visual_prompt[None]) if isinstance(images, Tensor) else (images, visual_prompt)
+        if len(batches) != len(prompts):
+            raise FedCoPLError(f"{len(batches)} image batches came with {len(prompts)} prompts; expected as many")
+        tokens = [self.image_tokens(batch) if batch.ndim == 4 else batch for batch in batches]
+        together = torch.cat(tokens) if len(tokens) > 1 else tokens[0]
+        return together, prompts, [len(batch) for batch in batches]
 
     def _embed_class_names(self, tokenizer: Callable[[list[str]], Tensor]) -> None:
         """Keep what of the texts no prompt changes: start token, positions, each class's own tokens."""
@@ -163,27 +218,14 @@ class PromptedCLIP:
             self._own_embedding = (
                 self.model.token_embedding(tokens[:, 1 : 1 + longest]) + positions[shared : shared + longest]
             )
+            self._own_qkv = self.text_layers[0].queries_keys_values(self._own_embedding)
         self._mask = _sees_shared_and_earlier(shared, longest).to(weight.device)
 
 
 @torch.no_grad()
 def image_tokens(model: open_clip.CLIP, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b n image_width"]:
-    """Patches, class token and positions after the first normalisation: all that no prompt can change."""
-    return model.visual._embeds(images)
-
-
-def _plain_blocks(model: open_clip.CLIP) -> torch.nn.ModuleList:
-    visual = model.visual
-    supported = isinstance(visual, VisionTransformer) and visual.attn_pool is None and visual.pool_type == "tok"
-    if not supported or visual.final_ln_after_pool:
-        raise FedCoPLError(
-            f"the image tower is {type(visual).__name__}; expected a ViT that reads its class token, such as ViT-B-32"
-        )
-    blocks = visual.transformer.resblocks
-    for block in (*blocks, *model.transformer.resblocks):
-        if type(block) is not ResidualAttentionBlock:
-            raise FedCoPLError(f"a layer is {type(block).__name__}; expected open_clip's ResidualAttentionBlock")
-    return blocks
+    """What enters the first prompted layer: all that no prompt can change."""
+    return tower_of(model, None).tokens(images)
 
 
 def _sees_shared_and_earlier(shared: int, own: int) -> Bool[Tensor, "own keys"]:
@@ -191,31 +233,15 @@ def _sees_shared_and_earlier(shared: int, own: int) -> Bool[Tensor, "own keys"]:
     return torch.cat([torch.ones(own, shared, dtype=torch.bool), torch.ones(own, own).tril().bool()], dim=1)
 
 
-def _heads(block: ResidualAttentionBlock, x: Float[Tensor, "b n w"]) -> Float[Tensor, "b heads n w_head"]:
-    return x.unflatten(-1, (block.attn.num_heads, -1)).transpose(1, 2)
+def _for_each_class(keys: Float[Tensor, "k heads n w_head"], classes: int) -> Float[Tensor, "kc heads n w_head"]:
+    """A client's shared keys for each of its classes: client 0's C times, then client 1's, …"""
+    if len(keys) == 1:
+        return keys.expand(classes, -1, -1, -1)
+    return keys[:, None].expand(-1, classes, -1, -1, -1).flatten(0, 1)
 
 
-def _queries_keys_values(block: ResidualAttentionBlock, normed: Float[Tensor, "b n w"]) -> list[Tensor]:
-    together = F.linear(normed, block.attn.in_proj_weight, block.attn.in_proj_bias)
-    return [_heads(block, part) for part in together.chunk(3, dim=-1)]
-
-
-def _block_output(
-    block: ResidualAttentionBlock,
-    x: Float[Tensor, "b n w"],
-    queries: Float[Tensor, "b heads n w_head"],
-    keys_values: Sequence[Tensor],
-    mask: Tensor | None = None,
-    causal: bool = False,
-) -> Float[Tensor, "b n w"]:
-    """One pre-norm transformer layer for the tokens x, given their queries and all keys and values."""
-    keys, values = keys_values
-    mixed = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, is_causal=causal)
-    x = x + block.ls_1(block.attn.out_proj(mixed.transpose(1, 2).flatten(2)))
-    return x + block.ls_2(block.mlp(block.ln_2(x)))
-
-
-def _project(features: Float[Tensor, "b w"], projection: Tensor | torch.nn.Linear | None) -> Float[Tensor, "b d"]:
-    if projection is None:
-        return features
-    return projection(features) if isinstance(projection, torch.nn.Linear) else features @ projection
+def _check_shape(part: str, prompt: Tensor, expected: tuple[int, ...], stacked: bool) -> None:
+    shape = tuple(prompt.shape)
+    if shape[1:] != expected if stacked else shape != expected:
+        wanted = f"[K, {', '.join(map(str, expected))}]" if stacked else str(expected)
+        raise FedCoPLError(f"{part} prompt has shape {shape}; expected {wanted}")

@@ -1,5 +1,6 @@
 """Pictures, tables, files and the report page, made from stored numbers; nothing here loads torch."""
 
+from fedcopl_lab.report._bench_picture import draw_bench
 from fedcopl_lab.report._compare import against_committed, beside, gaps
 from fedcopl_lab.report._page import write_report
 from fedcopl_lab.report._pictures import accuracy_per_client, confidence_entropy, counts_before_after, show_images
@@ -20,6 +21,7 @@ __all__ = [
     "counts_before_after",
     "curves",
     "draw",
+    "draw_bench",
     "gaps",
     "label_skew",
     "prompt_maps",

@@ -1,63 +1,22 @@
-"""Step 5: one client's local update of its prompts on its pseudo-labelled images."""
+"""Step 5: local updates of prompts on pseudo-labelled images, for one client or several in one pass."""
 
-import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from typing import Any, overload
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import RunConfig
 from fedcopl_lab.models.prompted_clip import PromptedCLIP
+from fedcopl_lab.steps._local_training import LocalTraining, LocalUpdate, PromptState, learning_rate
 from fedcopl_lab.steps._select import PseudoLabels
 
-
-@dataclass(frozen=True, repr=False)
-class PromptState:
-    """What a client starts a round from.
-
-    Attributes:
-        text: text prompt, [n_text, text width].
-        visual: visual prompt, [depth, n_visual, image width].
-        round: rounds that lie behind; places the round on the learning-rate schedule.
-        momentum: SGD buffers of the two prompts (``"text"``, ``"visual"``); empty to start afresh.
-    """
-
-    text: Float[Tensor, "n_text text_width"]
-    visual: Float[Tensor, "depth n_visual image_width"]
-    round: int = 0
-    momentum: dict[str, Tensor] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        return f"PromptState(text {tuple(self.text.shape)}, visual {tuple(self.visual.shape)}, round {self.round})"
+__all__ = ["LocalUpdate", "PromptState", "learning_rate", "train_round"]
 
 
-@dataclass(frozen=True, repr=False)
-class LocalUpdate:
-    """What one client's round ended with.
-
-    Attributes:
-        text: text prompt, [n_text, text width].
-        visual: visual prompt, [depth, n_visual, image width].
-        momentum: SGD buffers after the last step, by prompt.
-        epoch_losses: mean cross-entropy per image in each local epoch.
-        n_samples: pseudo-labelled images trained on.
-        n_steps: optimiser steps taken.
-    """
-
-    text: Float[Tensor, "n_text text_width"]
-    visual: Float[Tensor, "depth n_visual image_width"]
-    momentum: dict[str, Tensor]
-    epoch_losses: tuple[float, ...]
-    n_samples: int
-    n_steps: int
-
-    def __repr__(self) -> str:
-        return f"LocalUpdate({self.n_samples} images, {self.n_steps} steps, loss {self.epoch_losses[-1]:.3f})"
-
-
+@overload
 def train_round(
     prompted: PromptedCLIP,
     shard_images: Float[Tensor, "n *image"],
@@ -66,22 +25,50 @@ def train_round(
     *,
     config: RunConfig,
     generator: torch.Generator,
-) -> LocalUpdate:
+) -> LocalUpdate: ...
+
+
+@overload
+def train_round(
+    prompted: PromptedCLIP,
+    shard_images: Sequence[Float[Tensor, "_ *image"]],
+    pseudo_labels: Sequence[PseudoLabels],
+    state: Sequence[PromptState],
+    *,
+    config: RunConfig,
+    generator: Sequence[torch.Generator],
+) -> list[LocalUpdate]: ...
+
+
+def train_round(
+    prompted: PromptedCLIP,
+    shard_images: Float[Tensor, "n *image"] | Sequence[Float[Tensor, "_ *image"]],
+    pseudo_labels: PseudoLabels | Sequence[PseudoLabels],
+    state: PromptState | Sequence[PromptState],
+    *,
+    config: RunConfig,
+    generator: torch.Generator | Sequence[torch.Generator],
+) -> LocalUpdate | list[LocalUpdate]:
     """Train one client's prompts for a round with SGD and cross-entropy (Eq. 5, supplement Alg. 1).
+
+    With a list of clients, their batches share one forward and backward pass: each client's own mean loss,
+    its own optimiser and its own last partial batch, so that every update equals the one it gets alone up
+    to rounding. A client whose batches are used up leaves the pass.
 
     Args:
         prompted: the frozen model with its classes.
-        shard_images: all the client's training images, pixels [n, 3, H, W] or image tokens [n, tokens, width].
+        shard_images: all the client's training images, pixels [n, 3, H, W] or image tokens [n, tokens, width];
+            for several clients a list of them, as for the next arguments.
         pseudo_labels: which of them to train on, and as what.
         state: the prompts to start from.
         config: epochs, batch size, optimiser and schedule.
         generator: draws the order of the images in each epoch.
 
     Returns:
-        The prompts after the last step; ``state`` is left as it was.
+        The prompts after the last step, of one client or of each; ``state`` is left as it was.
 
     Raises:
-        FedCoPLError: nothing was selected, or the loss is no longer a number.
+        FedCoPLError: nothing was selected, lists of different lengths, or the loss is no longer a number.
 
     >>> update = lab.train_round(prompted, images, labels, state, config=config, generator=generator)
     >>> update.n_steps
@@ -89,71 +76,38 @@ def train_round(
 
     Shown in notebook ``00_quickstart``.
     """
-    if not len(pseudo_labels):
-        raise FedCoPLError("the client has 0 pseudo-labelled images; expected at least one: lower q_conf or q_ent")
-    images = shard_images[pseudo_labels.indices]
-    labels = pseudo_labels.labels.to(images.device)
-    parameters = {
-        "text": state.text.detach().clone().requires_grad_(),
-        "visual": state.visual.detach().clone().requires_grad_(),
-    }
-    optimiser = _sgd(parameters, config, state.momentum)
-    losses, steps = [], 0
-    for epoch in range(config.local_epochs):
-        for group in optimiser.param_groups:
-            group["lr"] = learning_rate(config, state.round, epoch)
-        total = 0.0
-        for batch in torch.randperm(len(images), generator=generator).split(config.batch_size):
-            logits = prompted.logits(images[batch], parameters["text"], parameters["visual"])
-            loss = F.cross_entropy(logits, labels[batch])
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-            total += float(loss.detach()) * len(batch)
-            steps += 1
-        if not math.isfinite(total):
-            raise FedCoPLError(
-                f"the loss of local epoch {epoch + 1} is {total}; expected a number: lower lr={config.lr}"
+    if isinstance(state, PromptState):
+        alone = LocalTraining(shard_images, pseudo_labels, state, generator, config=config)  # type: ignore[arg-type]
+        return _train_together(prompted, [alone])[0]
+    parts: tuple[Sequence[Any], ...] = (shard_images, pseudo_labels, state, generator)  # type: ignore[assignment]
+    lengths = [len(part) for part in parts]
+    if len(set(lengths)) != 1 or not lengths[0]:
+        raise FedCoPLError(
+            f"got {lengths[0]} image sets, {lengths[1]} label sets, {lengths[2]} states and {lengths[3]} generators; "
+            "expected one of each per client, and at least one client"
+        )
+    if lengths[0] > 1 and config.momentum_state == "shared":
+        raise FedCoPLError(
+            f"{lengths[0]} clients at once with momentum_state='shared', which passes one buffer from client to "
+            "client; train them one after another"
+        )
+    return _train_together(prompted, [LocalTraining(*own, config=config) for own in zip(*parts, strict=True)])
+
+
+def _train_together(prompted: PromptedCLIP, clients: list[LocalTraining]) -> list[LocalUpdate]:
+    while active := [client for client in clients if client.next_batch()]:
+        if len(active) == 1:  # also the last one left: the same numbers with less to copy
+            scores = [prompted.logits(active[0].batch_images, active[0].text, active[0].visual)]
+        else:
+            scores = prompted.logits(
+                [client.batch_images for client in active],
+                torch.stack([client.text for client in active]),
+                torch.stack([client.visual for client in active]),
             )
-        losses.append(total / len(images))
-    return LocalUpdate(
-        text=parameters["text"].detach(),
-        visual=parameters["visual"].detach(),
-        momentum={
-            name: optimiser.state[parameter]["momentum_buffer"].clone()
-            for name, parameter in parameters.items()
-            if config.momentum
-        },
-        epoch_losses=tuple(losses),
-        n_samples=len(images),
-        n_steps=steps,
-    )
-
-
-def learning_rate(config: RunConfig, round_index: int, epoch: int) -> float:
-    """Cosine from ``lr`` towards 0, stepped per local epoch (spec of the released code).
-
-    The period is the epochs between two label phases (``"phase"``, restarting with each), of the whole run
-    (``"run"``) or of one round (``"round"``).
-
-    Args:
-        config: gives lr, schedule and the numbers of epochs and rounds.
-        round_index: rounds that lie behind.
-        epoch: local epochs that lie behind in this round.
-
-    >>> config = lab.configure("paper")
-    >>> [round(learning_rate(config, r, e), 4) for r, e in ((0, 0), (2, 5), (4, 9), (5, 0))]
-    [0.1, 0.05, 0.0001, 0.1]
-    """
-    per_cycle = {"phase": config.refresh_every or config.rounds, "run": config.rounds, "round": 1}[config.lr_schedule]
-    done = config.local_epochs * (round_index % per_cycle) + epoch
-    return 0.5 * config.lr * (1 + math.cos(math.pi * done / (config.local_epochs * per_cycle)))
-
-
-def _sgd(parameters: dict[str, Tensor], config: RunConfig, momentum: dict[str, Tensor]) -> torch.optim.SGD:
-    optimiser = torch.optim.SGD(
-        list(parameters.values()), lr=config.lr, momentum=config.momentum, weight_decay=config.weight_decay
-    )
-    for name, buffer in momentum.items():
-        optimiser.state[parameters[name]]["momentum_buffer"] = buffer.clone()
-    return optimiser
+        losses = [client.loss(own) for client, own in zip(active, scores, strict=True)]
+        for client in active:
+            client.optimiser.zero_grad()
+        sum(losses[1:], start=losses[0]).backward()
+        for client in active:
+            client.optimiser.step()
+    return [client.update() for client in clients]

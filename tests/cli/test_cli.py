@@ -137,6 +137,10 @@ def test_doctor_says_what_is_there(capsys):
     assert "Everything the smoke profile needs is there." in shown
 
 
+def test_every_command_can_be_called_twice_in_one_process(capsys):
+    assert [main(["doctor"]), main(["doctor"])] == [0, 0]
+
+
 def test_doctor_fails_when_the_weights_are_damaged(capsys, monkeypatch):
     import fedcopl_lab.models
 

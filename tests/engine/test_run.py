@@ -231,3 +231,30 @@ def test_a_damaged_state_is_named(store):
     Path(state).write_bytes(state.read_bytes()[:100])
     with pytest.raises(FedCoPLError, match=r"state-0003.safetensors.*remove its run folder"):
         lab.run(config, store, progress=False)
+
+
+@pytest.mark.parametrize("changes", [{"momentum_state": "per_client"}, {"participation": 0.7, "method": "PromptFL"}])
+def test_clients_in_one_forward_pass_give_the_same_run_up_to_rounding(tmp_path, changes):
+    """Rounding may flip single predictions later on, so the prompts of the first round are compared."""
+    runs = [
+        lab.run(
+            lab.configure("smoke", **{**SHORT, **changes, "rounds": 1, "clients_per_forward": together}),
+            Store(tmp_path / str(together)), progress=False,
+        )
+        for together in (1, 2, 5)
+    ]  # fmt: skip
+    assert len({run.key for run in runs}) == 3
+    for other in runs[1:]:
+        for name, value in runs[0].load_prompts().items():
+            assert torch.allclose(other.load_prompts()[name], value, atol=1e-4), name
+
+
+def test_bf16_training_is_a_run_of_its_own(tmp_path):
+    runs = [
+        lab.run(lab.configure("smoke", **SHORT, precision=precision), Store(tmp_path), progress=False)
+        for precision in ("fp32", "tf32", "bf16")
+    ]
+    assert len({run.key for run in runs}) == 3
+    prompts = [run.load_prompts()["text"] for run in runs]
+    assert torch.equal(prompts[0], prompts[1]), "TF32 is a switch of CUDA only"
+    assert 0 < (prompts[0] - prompts[2]).abs().max() < 0.5

@@ -6,6 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from fedcopl_lab import FedCoPLError, PromptedCLIP
+from fedcopl_lab.models._plain import PlainPromptedCLIP
 
 NAMES = ["zero", "a very long class name of ten whole words here", "six", "forest-fire", "UFO"]
 
@@ -23,37 +24,18 @@ def random_clip(layers=3, quick_gelu=False, dtype=torch.float64, context=32, see
     return model, open_clip.SimpleTokenizer(context_length=context)
 
 
-def plain_text_features(model, tokenizer, names, prompt):
-    """Tokenise '[X]*n name.', put the prompt over the X's, run all positions of all classes."""
-    n = len(prompt)
-    tokens = tokenizer([" ".join(["X"] * n) + f" {name}." for name in names])
-    x = model.token_embedding(tokens)
-    x = torch.cat([x[:, :1], prompt.expand(len(names), -1, -1), x[:, 1 + n :]], dim=1)
-    x = model.transformer(x + model.positional_embedding, attn_mask=model.attn_mask)
-    x = model.ln_final(x)[torch.arange(len(names)), tokens.argmax(dim=1)]
-    return F.normalize(x @ model.text_projection, dim=-1)
-
-
-def plain_image_features(model, images, prompt):
-    """Append each layer's prompt to the tokens, run the layer, drop the prompt's outputs."""
-    x = model.visual._embeds(images)
-    n = x.shape[1]
-    for i, block in enumerate(model.visual.transformer.resblocks):
-        if i < len(prompt):
-            x = torch.cat([x, prompt[i].expand(len(x), -1, -1)], dim=1)
-        x = block(x)[:, :n]
-    return F.normalize(model.visual.ln_post(x)[:, 0] @ model.visual.proj, dim=-1)
-
-
 def plain_logits(model, tokenizer, names, images, text, visual):
-    features = plain_text_features(model, tokenizer, names, text)
-    return model.logit_scale.exp() * plain_image_features(model, images, visual) @ features.T
+    return PlainPromptedCLIP(model, tokenizer, names).logits(images, text, visual)
+
+
+def plain_text_features(model, tokenizer, names, prompt):
+    return PlainPromptedCLIP(model, tokenizer, names).text_features(prompt)
 
 
 def gradients(function, *prompts):
     prompts = [p.clone().requires_grad_() for p in prompts]
     logits = function(*prompts)
-    labels = torch.arange(len(logits)) % logits.shape[1]
+    labels = torch.arange(len(logits), device=logits.device) % logits.shape[1]
     return logits.detach(), torch.autograd.grad(F.cross_entropy(logits, labels), prompts)
 
 
@@ -131,8 +113,170 @@ def test_refuses_prompts_of_another_shape():
 
 
 def test_refuses_an_image_tower_without_a_class_token():
-    vision = {"image_size": 32, "layers": [1, 1, 1, 1], "width": 8, "patch_size": None}
-    text = {"context_length": 32, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 1}
-    model = open_clip.CLIP(24, vision, text)
-    with pytest.raises(FedCoPLError, match="ModifiedResNet"):
-        PromptedCLIP(model, open_clip.SimpleTokenizer(context_length=32), NAMES, n_text=4)
+    model, tokenizer = random_clip()
+    model.visual.pool_type = "avg"
+    with pytest.raises(FedCoPLError, match="the image tower is VisionTransformer; expected a ViT that reads its class"):
+        PromptedCLIP(model, tokenizer, NAMES, n_text=4)
+
+
+def test_layers_that_are_not_batch_first():
+    model, tokenizer = random_clip()
+    first = PromptedCLIP(model, tokenizer, NAMES, n_text=4)
+    text, visual = first.initial_prompts(torch.Generator().manual_seed(1))
+    images = torch.randn(2, 3, 16, 16, dtype=torch.float64)
+    expected = first.logits(images, text, visual)
+    for tower in (model.transformer, model.visual.transformer):
+        tower.batch_first = False
+        for block in tower.resblocks:
+            block.attn.batch_first = False
+    assert torch.equal(PromptedCLIP(model, tokenizer, NAMES, n_text=4).logits(images, text, visual), expected)
+    assert (plain_logits(model, tokenizer, NAMES, images, text, visual) - expected).abs().max() <= 1e-10
+
+
+def stack_of(prompted, n_clients, sizes):
+    """Prompts that differ by client, [K, …], and image batches of the given sizes."""
+    drawn = [prompted.initial_prompts(torch.Generator().manual_seed(k)) for k in range(n_clients)]
+    text, visual = (torch.stack(part) for part in zip(*drawn, strict=True))
+    generator = torch.Generator().manual_seed(9)
+    return [torch.randn(n, 3, 16, 16, dtype=torch.float64, generator=generator) for n in sizes], text, visual
+
+
+@pytest.mark.parametrize("quick_gelu", [False, True])
+@pytest.mark.parametrize("sizes", [(4,), (1, 1), (3, 1, 5)])
+def test_several_clients_equal_one_by_one(sizes, quick_gelu):
+    prompted = PromptedCLIP(*random_clip(quick_gelu=quick_gelu), NAMES, n_text=4, n_visual=3)
+    images, text, visual = stack_of(prompted, len(sizes), sizes)
+    text, visual = text.requires_grad_(), visual.requires_grad_()
+    labels = [torch.arange(n) % len(NAMES) for n in sizes]
+    together = prompted.logits(images, text, visual)
+    loss = sum(F.cross_entropy(z, y) for z, y in zip(together, labels, strict=True))
+    gradients_together = torch.autograd.grad(loss, (text, visual))
+    assert prompted.text_features(text).shape == (len(sizes), len(NAMES), 24)
+    for k, batch in enumerate(images):
+        own, own_gradients = text[k].detach().requires_grad_(), visual[k].detach().requires_grad_()
+        alone = prompted.logits(batch, own, own_gradients)
+        assert together[k].shape == (sizes[k], len(NAMES))
+        assert (together[k] - alone).abs().max() <= 1e-10
+        expected = torch.autograd.grad(F.cross_entropy(alone, labels[k]), (own, own_gradients))
+        for stacked, single in zip(gradients_together, expected, strict=True):
+            assert (stacked[k] - single).abs().max() <= 1e-10
+
+
+def test_no_gradient_reaches_another_client():
+    prompted = PromptedCLIP(*random_clip(), NAMES, n_text=4, n_visual=3)
+    images, text, visual = stack_of(prompted, 3, (2, 4, 3))
+    text, visual = text.requires_grad_(), visual.requires_grad_()
+    for gradient in torch.autograd.grad(prompted.logits(images, text, visual)[1].square().sum(), (text, visual)):
+        assert gradient[1].abs().max() > 0
+        assert not gradient[0].any()
+        assert not gradient[2].any()
+
+
+def test_stack_of_tokens_equals_stack_of_pixels():
+    prompted = PromptedCLIP(*random_clip(), NAMES, n_text=4)
+    images, _, visual = stack_of(prompted, 2, (2, 3))
+    tokens = [prompted.image_tokens(batch) for batch in images]
+    for a, b in zip(prompted.image_features(images, visual), prompted.image_features(tokens, visual), strict=True):
+        assert (a - b).abs().max() <= 1e-12
+
+
+def test_refuses_stacks_that_do_not_fit_each_other():
+    prompted = PromptedCLIP(*random_clip(), NAMES, n_text=4)
+    images, text, visual = stack_of(prompted, 2, (2, 3))
+    with pytest.raises(FedCoPLError, match="2 image batches came with 1 prompts"):
+        prompted.image_features(images, visual[:1])
+    with pytest.raises(FedCoPLError, match="2 image batches came with 1 text prompts"):
+        prompted.logits(images, text[:1], visual)
+    with pytest.raises(FedCoPLError, match=r"visual prompt has shape \(2, 2, 5, 48\); expected \(2, 5, 48\)"):
+        prompted.image_features(images[0], visual)
+    with pytest.raises(FedCoPLError, match=r"text prompt has shape \(2, 3, 32\); expected \[K, 4, 32\]"):
+        prompted.text_features(text[:, :3])
+
+
+def test_token_features_hold_the_class_token_and_every_patch():
+    model, tokenizer = random_clip(layers=2)
+    prompted = PromptedCLIP(model, tokenizer, NAMES, n_text=4)
+    _, visual = prompted.initial_prompts(torch.Generator().manual_seed(3))
+    images = torch.randn(3, 3, 16, 16, dtype=torch.float64)
+    tokens = prompted.token_features(images, visual)
+    assert tokens.shape == (3, 5, 24)
+    assert (tokens[:, 0] - prompted.image_features(images, visual)).abs().max() <= 1e-12
+    x = model.visual._embeds(images)
+    first, second = model.visual.transformer.resblocks
+    x = first(torch.cat([x, visual[0].expand(3, -1, -1)], dim=1))[:, :5]
+    plain = F.normalize(model.visual.ln_post(second(x)) @ model.visual.proj, dim=-1)
+    assert (tokens - plain).abs().max() <= 1e-10
+
+
+def test_bf16_stays_close_and_keeps_what_is_summed_in_fp32():
+    model, tokenizer = random_clip(dtype=torch.float32)
+    full, half = (PromptedCLIP(model, tokenizer, NAMES, n_text=4, precision=p) for p in ("fp32", "bf16"))
+    text, visual = full.initial_prompts(torch.Generator().manual_seed(1))
+    images = torch.randn(6, 3, 16, 16)
+    expected, expected_gradients = gradients(lambda t, v: full.logits(images, t, v), text, visual)
+    found, found_gradients = gradients(lambda t, v: half.logits(images, t, v), text, visual)
+    assert found.dtype == torch.float32
+    assert all(g.dtype == torch.float32 for g in found_gradients)
+    assert 0 < (found - expected).abs().max() <= 0.05 * expected.abs().max()
+    for ours, theirs in zip(found_gradients, expected_gradients, strict=True):
+        assert F.cosine_similarity(ours.flatten(), theirs.flatten(), dim=0) > 0.99
+    with pytest.raises(FedCoPLError, match="precision='fp8' is unknown; choose fp32 or bf16"):
+        PromptedCLIP(model, tokenizer, NAMES, precision="fp8")
+
+
+def random_resnet():
+    torch.manual_seed(0)
+    vision = {"image_size": 64, "layers": [1, 1, 1, 1], "width": 8, "patch_size": None}
+    text = {"context_length": 32, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2}
+    model = open_clip.CLIP(24, vision, text, quick_gelu=True).eval().double().requires_grad_(False)
+    for parameter in model.parameters():
+        if parameter.ndim == 1:
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    model.logit_scale.fill_(2.0)
+    return model, open_clip.SimpleTokenizer(context_length=32)
+
+
+@pytest.mark.parametrize("depth", [None, 0])
+def test_resnet_takes_prompts_in_its_attention_pool_or_only_text(depth):
+    model, tokenizer = random_resnet()
+    prompted = PromptedCLIP(model, tokenizer, NAMES, n_text=4, visual_depth=depth, n_visual=3)
+    assert prompted.visual_shape == (1 if depth is None else 0, 3, 256)
+    text, visual = prompted.initial_prompts(torch.Generator().manual_seed(1))
+    images = torch.randn(3, 3, 64, 64, dtype=torch.float64)
+    plain = plain_logits(model, tokenizer, NAMES, images, text, visual)
+    assert (prompted.logits(images, text, visual) - plain).abs().max() <= 1e-10
+    if depth == 0:
+        own = F.normalize(model.encode_image(images), dim=-1)
+        assert (prompted.image_features(images, visual) - own).abs().max() <= 1e-10
+        return
+    _, fast = gradients(lambda t, v: prompted.logits(images, t, v), text, visual)
+    _, slow = gradients(lambda t, v: plain_logits(model, tokenizer, NAMES, images, t, v), text, visual)
+    for ours, theirs in zip(fast, slow, strict=True):
+        assert ours.abs().max() > 0
+        assert (ours - theirs).abs().max() <= 1e-10
+
+
+def test_resnet_refuses_what_it_does_not_have():
+    model, tokenizer = random_resnet()
+    with pytest.raises(FedCoPLError, match="visual_depth=2; a ModifiedResNet takes 1"):
+        PromptedCLIP(model, tokenizer, NAMES, n_text=4, visual_depth=2)
+    prompted = PromptedCLIP(model, tokenizer, NAMES, n_text=4)
+    _, visual = prompted.initial_prompts(torch.Generator().manual_seed(1))
+    with pytest.raises(FedCoPLError, match="token_features needs patches"):
+        prompted.token_features(torch.randn(1, 3, 64, 64, dtype=torch.float64), visual)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-4), ("bf16", 5e-2)])
+def test_gpu_agrees_with_cpu(precision, tolerance):
+    model, tokenizer = random_clip(dtype=torch.float32)
+    on_cpu = PromptedCLIP(model, tokenizer, NAMES, n_text=4)
+    text, visual = on_cpu.initial_prompts(torch.Generator().manual_seed(1))
+    images = torch.randn(6, 3, 16, 16)
+    expected, expected_gradients = gradients(lambda t, v: on_cpu.logits(images, t, v), text, visual)
+    on_gpu = PromptedCLIP(model.cuda(), tokenizer, NAMES, n_text=4, precision=precision)
+    found, found_gradients = gradients(lambda t, v: on_gpu.logits(images.cuda(), t, v), text.cuda(), visual.cuda())
+    assert (found.cpu() - expected).abs().max() <= tolerance * expected.abs().max()
+    for ours, theirs in zip(found_gradients, expected_gradients, strict=True):
+        assert (ours.cpu() - theirs).abs().max() <= 4 * tolerance * theirs.abs().max()

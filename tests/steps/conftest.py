@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import open_clip
 import pytest
 import torch
-from torch.nn import functional as F
 
 from fedcopl_lab import FedCoPLError
+from fedcopl_lab.models._plain import PlainPromptedCLIP
 from fedcopl_lab.models.prompted_clip import PromptedCLIP
 
 NAMES = ["zero", "forest-fire", "a very long name"]
@@ -45,23 +45,8 @@ def small():
     tokenizer = open_clip.SimpleTokenizer(context_length=16)
     prompted = PromptedCLIP(model, tokenizer, NAMES, n_text=4, n_visual=3)
 
-    def plain_logits(images, text_prompt, visual_prompt):
-        tokens = tokenizer([f"X X X X {name}." for name in NAMES])
-        x = model.token_embedding(tokens)
-        x = torch.cat([x[:, :1], text_prompt.expand(len(NAMES), -1, -1), x[:, 5:]], dim=1)
-        x = model.transformer(x + model.positional_embedding, attn_mask=model.attn_mask)
-        x = model.ln_final(x)[torch.arange(len(NAMES)), tokens.argmax(dim=1)]
-        texts = F.normalize(x @ model.text_projection, dim=-1)
-        y = model.visual._embeds(images)
-        n = y.shape[1]
-        for i, block in enumerate(model.visual.transformer.resblocks):
-            if i < len(visual_prompt):
-                y = torch.cat([y, visual_prompt[i].expand(len(y), -1, -1)], dim=1)
-            y = block(y)[:, :n]
-        features = F.normalize(model.visual.ln_post(y)[:, 0] @ model.visual.proj, dim=-1)
-        return model.logit_scale.exp() * features @ texts.T
-
+    plain = PlainPromptedCLIP(model, tokenizer, NAMES)
     images = torch.randn(9, 3, 16, 16, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
     return SimpleNamespace(
-        model=model, tokenizer=tokenizer, prompted=prompted, plain_logits=plain_logits, images=images
+        model=model, tokenizer=tokenizer, prompted=prompted, plain_logits=plain.logits, images=images
     )

@@ -159,7 +159,7 @@ def test_refuses_a_loss_that_is_no_number(small, refused, bad):
     images[0, 0, 0, 0] = bad
     state = start_of(small)
     before = state.text.clone()
-    with refused("epoch 1 is nan", "expected a number", "lower lr=0.1"):
+    with refused("epoch 1 is nan", "expected a number", "lower lr="):
         train_round(small.prompted, images, LABELS, state, config=config_of(), generator=stream())
     assert torch.equal(state.text, before)
 
@@ -181,3 +181,56 @@ def test_learning_rate_schedules_end_where_they_say():
     assert learning_rate(configure("paper", lr_schedule="run"), 10, 0) == pytest.approx(0.05)
     assert learning_rate(configure("paper", lr_schedule="round"), 7, 5) == pytest.approx(0.05)
     assert learning_rate(configure("paper", refresh_every=0), 10, 0) == pytest.approx(0.05)  # labelled once
+
+
+SETS = (  # unequal sizes: last batches of 1, 2 and 3 images, and 6, 2 and 4 steps
+    LABELS,
+    PseudoLabels(indices=torch.tensor([4, 6]), labels=torch.tensor([1, 2])),
+    PseudoLabels(indices=torch.tensor([0, 1, 2, 3, 4, 5]), labels=torch.tensor([0, 1, 2, 0, 1, 2])),
+)
+
+
+def stack_of(small, momentum=False):
+    drawn = [small.prompted.initial_prompts(torch.Generator().manual_seed(k)) for k in range(len(SETS))]
+    buffers = [{"text": torch.full_like(t, 0.1), "visual": torch.full_like(v, 0.2)} for t, v in drawn]
+    return [
+        PromptState(text=text, visual=visual, round=1, momentum=one if momentum else {})
+        for (text, visual), one in zip(drawn, buffers, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("momentum", [False, True])
+def test_a_stack_of_clients_trains_as_one_by_one(small, momentum):
+    config, states = config_of(), stack_of(small, momentum)
+    together = train_round(
+        small.prompted, [small.images] * 3, SETS, states, config=config, generator=[stream(k) for k in range(3)]
+    )
+    assert [update.n_steps for update in together] == [6, 2, 4]
+    for k, update in enumerate(together):
+        alone = train_round(small.prompted, small.images, SETS[k], states[k], config=config, generator=stream(k))
+        assert (update.text - alone.text).abs().max() <= 1e-10
+        assert (update.visual - alone.visual).abs().max() <= 1e-10
+        for part in ("text", "visual"):
+            assert (update.momentum[part] - alone.momentum[part]).abs().max() <= 1e-10
+        assert update.epoch_losses == pytest.approx(alone.epoch_losses, abs=1e-10)
+        assert (update.n_samples, update.n_steps) == (alone.n_samples, alone.n_steps)
+
+
+def test_a_stack_of_one_is_the_client_itself(small):
+    one = train_round(
+        small.prompted, [small.images], [LABELS], [start_of(small)], config=config_of(), generator=[stream()]
+    )
+    alone = train_round(small.prompted, small.images, LABELS, start_of(small), config=config_of(), generator=stream())
+    assert torch.equal(one[0].text, alone.text)
+    assert torch.equal(one[0].visual, alone.visual)
+
+
+def test_refuses_stacks_that_cannot_be_trained(small, refused):
+    states, streams = stack_of(small), [stream(k) for k in range(3)]
+    with refused("3 image sets, 2 label sets", "one of each per client"):
+        train_round(small.prompted, [small.images] * 3, SETS[:2], states, config=config_of(), generator=streams)
+    with refused("0 image sets", "at least one client"):
+        train_round(small.prompted, [], [], [], config=config_of(), generator=[])
+    with refused("3 clients at once with momentum_state='shared'", "one after another"):
+        config = config_of(momentum_state="shared")
+        train_round(small.prompted, [small.images] * 3, SETS, states, config=config, generator=streams)

@@ -1,0 +1,79 @@
+"""Memory of the process: keep what was freed, and how much tensors took at most."""
+
+import ctypes
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # glibc's malloc.h
+
+
+@lru_cache
+def keep_freed_memory() -> bool:
+    """Let glibc keep freed memory, so that each step's large tensors do not cost page faults again.
+
+    Changes no number. Does nothing where there is no glibc; the process keeps its largest size until it ends.
+
+    Returns:
+        Whether it was set.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        mallopt = ctypes.CDLL("libc.so.6").mallopt
+    except (OSError, AttributeError):
+        return False
+    return bool(mallopt(_M_MMAP_MAX, 0)) and bool(mallopt(_M_TRIM_THRESHOLD, 2**31 - 1))
+
+
+def profiled(work: Callable[[], Any], device: str) -> tuple[int, dict[str, float]]:
+    """Largest number of tensor bytes alive at once during some work, and seconds by kind of operation.
+
+    Args:
+        work: what to run; tensors that were there before do not count.
+        device: ``"cpu"`` or a CUDA device.
+    """
+    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.startswith("cuda") else [])
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+    with profile(activities=activities, profile_memory=True, acc_events=True) as record:
+        work()
+        if device.startswith("cuda"):
+            torch.cuda.synchronize()
+    kinds: dict[str, float] = {}
+    for event in record.key_averages():
+        micros = event.self_device_time_total if device.startswith("cuda") else event.self_cpu_time_total
+        kinds[_kind(event.key)] = kinds.get(_kind(event.key), 0.0) + micros / 1e6
+    if device.startswith("cuda"):
+        return torch.cuda.max_memory_allocated() - before, kinds
+    changes = [
+        (event.start_ns(), event.nbytes())
+        for event in record.profiler.kineto_results.events()
+        if event.name() == "[memory]"
+    ]
+    alive = peak = 0
+    for _, size in sorted(changes, key=lambda change: change[0]):
+        alive += size
+        peak = max(peak, alive)
+    return peak, kinds
+
+
+_KINDS = {
+    "matrix products": ("mm", "linear", "convolution", "gemm", "cutlass", "matmul", "nvjet"),
+    "attention": ("attention", "flash", "fmha"),
+    "norms": ("layer_norm", "layernorm"),
+    "activation": ("silu", "gelu", "sigmoid"),
+    "copies": ("copy", "cat", "index", "fill", "zero", "gather", "repeat", "clone", "memset", "memcpy"),
+}
+
+
+def _kind(operation: str) -> str:
+    name = operation.lower()
+    order = ("attention", "norms", "activation", "matrix products", "copies")
+    return next((kind for kind in order if any(part in name for part in _KINDS[kind])), "rest")

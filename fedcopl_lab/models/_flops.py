@@ -1,0 +1,95 @@
+"""Floating-point operations of a prompted CLIP that no exact form can avoid; 1 multiply-add = 2 FLOP."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes that decide how much a prompted CLIP computes.
+
+    Attributes:
+        image_tokens: class token and patches.
+        image_width: width of the image tower.
+        image_layers: its layers.
+        text_width: width of the text tower.
+        text_layers: its layers.
+        n_text: vectors of the text prompt.
+        n_visual: vectors per prompted image layer.
+        visual_depth: prompted image layers.
+        stem: multiply-adds of one image before the first prompted layer.
+    """
+
+    image_tokens: int
+    image_width: int
+    image_layers: int
+    text_width: int
+    text_layers: int
+    n_text: int = 16
+    n_visual: int = 5
+    visual_depth: int = 11
+    stem: int = 0
+
+    def __repr__(self) -> str:
+        return f"Shape({self.image_tokens} tokens × {self.image_width}, text × {self.text_width})"
+
+    def image_forward(self, images: int) -> int:
+        """Image features from what enters the first layer, FLOP."""
+        return images * sum(sum(self._image_layer(i)) for i in range(self.image_layers)) * 2 + self._prompts() * 2
+
+    def image_backward(self, images: int) -> int:
+        """Gradient with respect to the visual prompts; weights are frozen, so activations only, FLOP."""
+        total = 0
+        for i in range(self.image_layers):
+            projections, rest, attention = self._image_layer(i)
+            total += rest + 2 * attention + (projections if i else 0)  # nothing before the first layer learns
+        return images * total * 2 + self._prompts() * 2
+
+    def text_forward(self, own_lengths: Sequence[int]) -> int:
+        """Text features of all classes, given each class's own tokens (name, period, end token), FLOP."""
+        return 2 * sum(sum(self._text_layer(i, own_lengths)) for i in range(self.text_layers))
+
+    def text_backward(self, own_lengths: Sequence[int]) -> int:
+        """Gradient with respect to the text prompt, FLOP."""
+        total = 0
+        for i in range(self.text_layers):
+            shared, projections, rest, attention = self._text_layer(i, own_lengths)
+            total += shared + projections + rest + 2 * attention
+        return 2 * total
+
+    def step(self, images: int, own_lengths: Sequence[int]) -> int:
+        """One training step: forward and backward of a batch and of all classes, FLOP."""
+        image = self.image_forward(images) + self.image_backward(images)
+        return image + self.text_forward(own_lengths) + self.text_backward(own_lengths)
+
+    def _prompts(self) -> int:
+        return self.visual_depth * self.n_visual * 2 * self.image_width**2
+
+    def _image_layer(self, i: int) -> tuple[int, int, int]:
+        """Projections of tokens to keys, values and queries; the rest; attention."""
+        width, tokens = self.image_width, self.image_tokens
+        asking = 1 if i == self.image_layers - 1 else tokens
+        answering = tokens + (self.n_visual if i < self.visual_depth else 0)
+        return (2 * tokens + asking) * width**2, 9 * asking * width**2, 2 * asking * answering * width
+
+    def _text_layer(self, i: int, own_lengths: Sequence[int]) -> tuple[int, int, int, int]:
+        """Shared tokens; projections of own tokens; their rest; attention."""
+        width, shared, own = self.text_width, self.n_text + 1, sum(own_lengths)
+        last = i == self.text_layers - 1
+        asking = len(own_lengths) if last else own
+        pairs = sum(shared + n if last else n * shared + n * (n + 1) // 2 for n in own_lengths)
+        pairs += 0 if last else shared * (shared + 1) // 2
+        return (
+            (2 if last else 12) * shared * width**2,
+            (2 * own + asking) * width**2 if i else 0,  # before the first layer nothing of a class ever changes
+            9 * asking * width**2,
+            2 * pairs * width,
+        )
+
+
+SHAPES = {
+    "tiny": Shape(17, 96, 4, 64, 3, n_text=8, visual_depth=3, stem=17 * 12 * 96),
+    "ViT-B-32": Shape(50, 768, 12, 512, 12, stem=49 * 3 * 32 * 32 * 768),
+    "ViT-B-16": Shape(197, 768, 12, 512, 12, stem=196 * 3 * 16 * 16 * 768),
+}
+"""Sizes of the known models with the prompts of their profile."""

@@ -1,0 +1,150 @@
+"""The image side of a prompted CLIP: what each kind of tower does with visual prompts."""
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import open_clip
+import torch
+from jaxtyping import Float
+from open_clip.modified_resnet import ModifiedResNet
+from open_clip.transformer import VisionTransformer
+from torch import Tensor
+from torch.nn import functional as F
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.models._layers import Layer, project, split_heads
+
+
+@runtime_checkable
+class ImageTower(Protocol):
+    """A frozen image tower that takes prompts.
+
+    Attributes:
+        depth: layers that take prompts when none are named.
+        prompt_width: width of a visual prompt vector.
+    """
+
+    depth: int
+    prompt_width: int
+
+    def tokens(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b n width"]:
+        """All that no prompt can change, computed once per image."""
+
+    def features(
+        self, tokens: Float[Tensor, "b n width"], prompts: Float[Tensor, "k depth n_visual width"], sizes: Sequence[int]
+    ) -> Float[Tensor, "b d"]:
+        """Image features before normalisation; ``sizes`` says how many images in turn belong to each prompt."""
+
+
+def tower_of(model: open_clip.CLIP, depth: int | None, dtype: torch.dtype | None = None) -> ImageTower:
+    """The tower of a model, checked.
+
+    Args:
+        model: a frozen CLIP.
+        depth: layers that get prompts; None: the tower's own default.
+        dtype: type of the matrix products; None: that of the weights.
+
+    Raises:
+        FedCoPLError: a kind of tower that is not known here, or a depth it does not have.
+    """
+    visual = model.visual
+    if isinstance(visual, ModifiedResNet):
+        return ResNetTower(visual, depth)
+    plain = isinstance(visual, VisionTransformer) and visual.attn_pool is None and visual.pool_type == "tok"
+    if not plain or visual.final_ln_after_pool:
+        raise FedCoPLError(
+            f"the image tower is {type(visual).__name__}; expected a ViT that reads its class token, such as "
+            "ViT-B-32, or a ModifiedResNet, such as RN50"
+        )
+    return ViTTower(visual, depth, dtype)
+
+
+class ViTTower:
+    """A ViT that reads its class token: prompts are extra keys and values of its layers, from the first one on."""
+
+    def __init__(self, visual: VisionTransformer, depth: int | None, dtype: torch.dtype | None) -> None:
+        self.visual = visual
+        self.layers = [Layer.of(block, dtype) for block in visual.transformer.resblocks]
+        self.depth = len(self.layers) - 1 if depth is None else depth
+        self.prompt_width = int(visual.class_embedding.shape[0])
+        if not 1 <= self.depth <= len(self.layers):
+            raise FedCoPLError(
+                f"visual_depth={self.depth}; expected 1 to {len(self.layers)}, the layers of the image tower"
+            )
+
+    @torch.no_grad()
+    def tokens(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b n width"]:
+        """Patches, class token and positions after the first normalisation."""
+        return self.visual._embeds(images)
+
+    def features(
+        self, tokens: Float[Tensor, "b n width"], prompts: Float[Tensor, "k depth n_visual width"], sizes: Sequence[int]
+    ) -> Float[Tensor, "b d"]:
+        """Only the class token goes through the last layer, because only it is read."""
+        return project(self.visual.ln_post(self._run(tokens, prompts, sizes, 1)[:, 0]), self.visual.proj)
+
+    def token_features(
+        self, tokens: Float[Tensor, "b n width"], prompts: Float[Tensor, "k depth n_visual width"], sizes: Sequence[int]
+    ) -> Float[Tensor, "b n d"]:
+        """The same for the class token and every patch, for methods that read patches."""
+        return project(self.visual.ln_post(self._run(tokens, prompts, sizes, tokens.shape[1])), self.visual.proj)
+
+    def _run(self, tokens: Tensor, prompts: Tensor, sizes: Sequence[int], n_read: int) -> Float[Tensor, "b n_read w"]:
+        last = len(self.layers) - 1
+        for i, layer in enumerate(self.layers):
+            queries, *keys = layer.queries_keys_values(tokens)
+            if i < self.depth:
+                _, *extra = layer.queries_keys_values(prompts[:, i])
+                keys = [with_prompts(own, prompt, sizes) for own, prompt in zip(keys, extra, strict=True)]
+            if i == last:
+                tokens, queries = tokens[:, :n_read], queries[:, :, :n_read]
+            tokens = layer.output(tokens, queries, keys)
+        return tokens
+
+
+class ResNetTower:
+    """CLIP's ModifiedResNet: prompts are extra keys and values of its attention pool.
+
+    The paper prints results for RN50 and does not say what a visual prompt is there. This is our reading: the
+    attention pool is the tower's one attention layer, so a prompt of depth 1 adds tokens to it, without
+    positions, as they enter the layers of a ViT; depth 0 trains the text prompt only.
+    """
+
+    def __init__(self, visual: ModifiedResNet, depth: int | None) -> None:
+        self.visual = visual
+        self.pool = visual.attnpool
+        self.depth = 1 if depth is None else depth
+        self.prompt_width = int(self.pool.positional_embedding.shape[1])
+        if self.depth not in (0, 1):
+            raise FedCoPLError(
+                f"visual_depth={self.depth}; a ModifiedResNet takes 1 (tokens in its attention pool) or 0 (text only)"
+            )
+
+    @torch.no_grad()
+    def tokens(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b n width"]:
+        """What enters the attention pool: the mean token and every position of the last feature map."""
+        visual = self.visual
+        x = visual.layer4(visual.layer3(visual.layer2(visual.layer1(visual.stem(images)))))
+        x = x.flatten(2).transpose(1, 2)
+        return torch.cat([x.mean(dim=1, keepdim=True), x], dim=1) + self.pool.positional_embedding.to(x.dtype)
+
+    def features(
+        self, tokens: Float[Tensor, "b n width"], prompts: Float[Tensor, "k depth n_visual width"], sizes: Sequence[int]
+    ) -> Float[Tensor, "b d"]:
+        """The mean token asks; all positions and the prompt answer."""
+        pool = self.pool
+        queries = split_heads(pool.q_proj(tokens[:, :1]), pool.num_heads)
+        keys, values = (split_heads(part(tokens), pool.num_heads) for part in (pool.k_proj, pool.v_proj))
+        if self.depth:
+            extra = [split_heads(part(prompts[:, 0]), pool.num_heads) for part in (pool.k_proj, pool.v_proj)]
+            keys, values = with_prompts(keys, extra[0], sizes), with_prompts(values, extra[1], sizes)
+        mixed = F.scaled_dot_product_attention(queries, keys, values)
+        return pool.c_proj(mixed.transpose(1, 2).flatten(1))
+
+
+def with_prompts(
+    own: Float[Tensor, "b heads n w_head"], prompts: Float[Tensor, "k heads n_visual w_head"], sizes: Sequence[int]
+) -> Float[Tensor, "b heads m w_head"]:
+    """Each image's own keys and those of its prompt: the first ``sizes[0]`` images have prompt 0, and so on."""
+    each = [one.expand(size, -1, -1, -1) for one, size in zip(prompts, sizes, strict=True)]
+    return torch.cat([own, torch.cat(each) if len(each) > 1 else each[0]], dim=2)

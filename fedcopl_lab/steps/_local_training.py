@@ -1,0 +1,177 @@
+"""What one client keeps while its prompts are trained for a round, apart from the forward pass."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.config import RunConfig
+from fedcopl_lab.steps._select import PseudoLabels
+
+
+@dataclass(frozen=True, repr=False)
+class PromptState:
+    """What a client starts a round from.
+
+    Attributes:
+        text: text prompt, [n_text, text width].
+        visual: visual prompt, [depth, n_visual, image width].
+        round: rounds that lie behind; places the round on the learning-rate schedule.
+        momentum: SGD buffers of the two prompts (``"text"``, ``"visual"``); empty to start afresh.
+    """
+
+    text: Float[Tensor, "n_text text_width"]
+    visual: Float[Tensor, "depth n_visual image_width"]
+    round: int = 0
+    momentum: dict[str, Tensor] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"PromptState(text {tuple(self.text.shape)}, visual {tuple(self.visual.shape)}, round {self.round})"
+
+
+@dataclass(frozen=True, repr=False)
+class LocalUpdate:
+    """What one client's round ended with.
+
+    Attributes:
+        text: text prompt, [n_text, text width].
+        visual: visual prompt, [depth, n_visual, image width].
+        momentum: SGD buffers after the last step, by prompt.
+        epoch_losses: mean cross-entropy per image in each local epoch.
+        n_samples: pseudo-labelled images trained on.
+        n_steps: optimiser steps taken.
+    """
+
+    text: Float[Tensor, "n_text text_width"]
+    visual: Float[Tensor, "depth n_visual image_width"]
+    momentum: dict[str, Tensor]
+    epoch_losses: tuple[float, ...]
+    n_samples: int
+    n_steps: int
+
+    def __repr__(self) -> str:
+        return f"LocalUpdate({self.n_samples} images, {self.n_steps} steps, loss {self.epoch_losses[-1]:.3f})"
+
+
+class LocalTraining:
+    """One client's prompts, optimiser and place in its batches; nothing of it is shared with other clients.
+
+    Args:
+        shard_images: the client's training images, [n, …].
+        pseudo_labels: which of them to train on, and as what.
+        state: the prompts to start from.
+        generator: draws the order of the images in each epoch.
+        config: epochs, batch size, optimiser and schedule.
+    """
+
+    def __init__(
+        self,
+        shard_images: Float[Tensor, "n *image"],
+        pseudo_labels: PseudoLabels,
+        state: PromptState,
+        generator: torch.Generator,
+        *,
+        config: RunConfig,
+    ) -> None:
+        if not len(pseudo_labels):
+            raise FedCoPLError("the client has 0 pseudo-labelled images; expected at least one: lower q_conf or q_ent")
+        self.config = config
+        self.images = shard_images[pseudo_labels.indices]
+        self.labels = pseudo_labels.labels.to(self.images.device)
+        self.round = state.round
+        self.text = state.text.detach().clone().requires_grad_()
+        self.visual = state.visual.detach().clone().requires_grad_()
+        self.optimiser = _sgd({"text": self.text, "visual": self.visual}, config, state.momentum)
+        self.batch_images = self.images[:0]
+        self._batch_labels = self.labels[:0]
+        self._epoch_losses: list[float] = []
+        self._losses: list[tuple[Tensor, int]] = []
+        self._steps = 0
+        self._batches = self._all_batches(generator)
+
+    def next_batch(self) -> bool:
+        """Go to the next batch; False when the last local epoch is over."""
+        batch = next(self._batches, None)
+        if batch is None:
+            return False
+        self.batch_images, self._batch_labels = self.images[batch], self.labels[batch]
+        return True
+
+    def loss(self, logits: Float[Tensor, "b c"]) -> Float[Tensor, ""]:
+        """Mean cross-entropy of the current batch, noted for the epoch's report."""
+        loss = F.cross_entropy(logits, self._batch_labels)
+        self._losses.append((loss.detach(), len(logits)))
+        self._steps += 1
+        return loss
+
+    def update(self) -> LocalUpdate:
+        """The client's prompts as they are now."""
+        state = self.optimiser.state
+        buffers = {"text": state[self.text], "visual": state[self.visual]}
+        return LocalUpdate(
+            text=self.text.detach(),
+            visual=self.visual.detach(),
+            momentum={
+                name: kept["momentum_buffer"].clone()
+                for name, kept in buffers.items()
+                if self.config.momentum and "momentum_buffer" in kept
+            },
+            epoch_losses=tuple(self._epoch_losses),
+            n_samples=len(self.images),
+            n_steps=self._steps,
+        )
+
+    def __repr__(self) -> str:
+        return f"LocalTraining({len(self.images)} images, {self._steps} steps done)"
+
+    def _all_batches(self, generator: torch.Generator) -> Iterator[Tensor]:
+        for epoch in range(self.config.local_epochs):
+            for group in self.optimiser.param_groups:
+                group["lr"] = learning_rate(self.config, self.round, epoch)
+            yield from torch.randperm(len(self.images), generator=generator).split(self.config.batch_size)
+            self._close_epoch(epoch)
+
+    def _close_epoch(self, epoch: int) -> None:
+        total = 0.0
+        for loss, size in self._losses:  # read once per epoch: each reading waits for a GPU
+            total += float(loss) * size
+        self._losses.clear()
+        if not math.isfinite(total):
+            raise FedCoPLError(
+                f"the loss of local epoch {epoch + 1} is {total}; expected a number: lower lr={self.config.lr}"
+            )
+        self._epoch_losses.append(total / len(self.images))
+
+
+def learning_rate(config: RunConfig, round_index: int, epoch: int) -> float:
+    """Cosine from ``lr`` towards 0, stepped per local epoch (spec of the released code).
+
+    The period is the epochs between two label phases (``"phase"``, restarting with each), of the whole run
+    (``"run"``) or of one round (``"round"``).
+
+    Args:
+        config: gives lr, schedule and the numbers of epochs and rounds.
+        round_index: rounds that lie behind.
+        epoch: local epochs that lie behind in this round.
+
+    >>> config = lab.configure("paper")
+    >>> [round(learning_rate(config, r, e), 4) for r, e in ((0, 0), (2, 5), (4, 9), (5, 0))]
+    [0.1, 0.05, 0.0001, 0.1]
+    """
+    per_cycle = {"phase": config.refresh_every or config.rounds, "run": config.rounds, "round": 1}[config.lr_schedule]
+    done = config.local_epochs * (round_index % per_cycle) + epoch
+    return 0.5 * config.lr * (1 + math.cos(math.pi * done / (config.local_epochs * per_cycle)))
+
+
+def _sgd(parameters: dict[str, Tensor], config: RunConfig, momentum: dict[str, Tensor]) -> torch.optim.SGD:
+    optimiser = torch.optim.SGD(
+        list(parameters.values()), lr=config.lr, momentum=config.momentum, weight_decay=config.weight_decay
+    )
+    for name, buffer in momentum.items():
+        optimiser.state[parameters[name]]["momentum_buffer"] = buffer.clone()
+    return optimiser

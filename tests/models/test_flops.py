@@ -1,0 +1,30 @@
+"""The count of unavoidable operations, against the published figures and against torch's own counter."""
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+import fedcopl_lab as lab
+from fedcopl_lab.models._flops import SHAPES
+
+NAMES = ["zero", "one", "a very long name", "two"]
+
+
+def test_figures_of_the_spec():
+    b32, b16 = SHAPES["ViT-B-32"], SHAPES["ViT-B-16"]
+    first_projections = 3 * 768**2 / 1e9  # the spec's count also caches these of the image tokens; we do not
+    assert b32.image_forward(64) / 64 / 2e9 - 50 * first_projections == pytest.approx(3.92, rel=0.002)
+    assert b16.image_forward(64) / 64 / 2e9 - 197 * first_projections == pytest.approx(15.90, rel=0.002)
+    assert b32.stem / 1e9 == pytest.approx(0.116, rel=0.01)
+
+
+def test_not_more_than_our_form_does_and_not_much_less():
+    clip = lab.load_clip("tiny")
+    prompted = lab.PromptedCLIP(clip.model, clip.tokenizer, NAMES, n_text=8)
+    text, visual = (p.requires_grad_() for p in prompted.initial_prompts(torch.Generator().manual_seed(0)))
+    tokens = prompted.image_tokens(torch.randn(6, 3, 8, 8))
+    with FlopCounterMode(display=False) as counted:
+        prompted.logits(tokens, text, visual).sum().backward()
+    minimal = SHAPES["tiny"].step(6, prompted.own_lengths)
+    assert 0.75 * counted.get_total_flops() <= minimal <= counted.get_total_flops()
+    assert [len(name.split()) for name in NAMES] == [n - 2 for n in prompted.own_lengths]
