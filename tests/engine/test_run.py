@@ -223,6 +223,28 @@ def test_bad_input_leaves_the_store_as_it_was(store):
     assert not [run for run in store.runs() if run.rounds_done()]
 
 
+def test_a_resumed_run_reads_its_stored_split_and_draws_none(store, monkeypatch):
+    config = lab.configure("smoke", **SHORT)
+    run = lab.run(config, store, progress=False)
+    before = promised_bytes(run)
+    (run.path / "result.json").unlink()
+    (run.path / "rounds" / "0003.json").unlink()
+    state = run.path / "state-0003.safetensors"
+    state.unlink()  # as if it had stopped in round 3 with nothing of it stored
+
+    import fedcopl_lab.methods._setting as setting
+
+    def draws(*_, **__):
+        raise AssertionError("a resumed run must not draw its split again")
+
+    monkeypatch.setattr(setting, "partition", draws)
+    with pytest.raises(FedCoPLError, match="state-0002"):
+        lab.run(config, store, progress=False)
+    state.write_bytes(before["state-0003.safetensors"])
+    (run.path / "rounds" / "0003.json").write_bytes(before["rounds/0003.json"])
+    assert promised_bytes(lab.run(config, store, progress=False)) == before
+
+
 def test_a_damaged_state_is_named(store):
     config = lab.configure("smoke", **SHORT)
     run = lab.run(config, store, progress=False)
