@@ -14,13 +14,15 @@ def key_of(config: RunConfig) -> str:
 
 @lru_cache
 def _data_sha(name: str) -> str:
-    if name in known_manifests("dataset"):
+    if name in known_manifests("dataset") and load_manifest(name).content_known:
         manifest = load_manifest(name)
+        pinned: tuple[str, ...] = (manifest.content_sha256, manifest.split_sha256)
     else:
-        from fedcopl_lab.data import load_dataset
+        from fedcopl_lab.data import load_dataset  # a user's folder, or a set whose content no manifest pins
 
-        manifest = load_dataset(name).manifest  # a user's own folder; any other name: says what is known
-    parts = (manifest.content_sha256, manifest.split_sha256, manifest.template, *manifest.classes)
+        dataset = load_dataset(name)  # any other name: says what is known
+        manifest, pinned = dataset.manifest, (dataset.sha256,)
+    parts = (*pinned, manifest.template, *manifest.classes)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
