@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._lazy import lazy_names
-from fedcopl_lab.config import RunConfig, configure
+from fedcopl_lab.config import PromptConfig, RunConfig, configure
 
 _STEPS = (
     "Allocation", "Evaluation", "FilteredSet", "LocalUpdate", "Predictions", "PromptState", "PseudoLabels",
@@ -63,7 +63,7 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from fedcopl_lab.store import Run, Store, runs
 
 __version__ = "0.1.0"
-__all__ = ["FedCoPLError", "RunConfig", "configure", *_WHERE]
+__all__ = ["FedCoPLError", "PromptConfig", "RunConfig", "configure", *_WHERE]
 
 __getattr__, _dir = lazy_names(__name__, _WHERE)
 

@@ -3,13 +3,14 @@
 import hashlib
 from functools import lru_cache
 
-from fedcopl_lab.config import RunConfig, run_key
+from fedcopl_lab.config import PromptConfig, RunConfig, run_key
 from fedcopl_lab.data import known_manifests, load_manifest, read_manifest_table
 
 
 def key_of(config: RunConfig) -> str:
     """The run key of a configuration; loading checks that data and weights are those of the manifests."""
-    return run_key(config, data_sha=_data_sha(config.dataset), weights_sha=_weights_sha(config.clip, config.weights))
+    weights = _weights_sha(config.clip, config.weights) if isinstance(config, PromptConfig) else "from scratch"
+    return run_key(config, data_sha=_data_sha(config.dataset), weights_sha=weights)
 
 
 @lru_cache

@@ -12,7 +12,7 @@ from filelock import FileLock, Timeout
 
 from fedcopl_lab._errors import FedCoPLError, StoreError
 from fedcopl_lab._files import read_json, store_root, to_json, write_atomic
-from fedcopl_lab.config import RunConfig
+from fedcopl_lab.config import RunConfig, config_from, setting_names
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,7 +51,7 @@ class Run:
         """The configuration that was run."""
         path = self.path / "config.json"
         try:
-            return RunConfig(**read_json(path))
+            return config_from(read_json(path))
         except TypeError as error:  # written by a version with other settings
             raise StoreError(f"{path} does not fit this version ({error}); remove its run folder") from error
 
@@ -222,7 +222,7 @@ def runs(store: Store | None = None, **filters: Any) -> pd.DataFrame:
 
     Args:
         store: where to look; None takes the default store.
-        filters: fields of :class:`~fedcopl_lab.config.RunConfig` and the value they must have.
+        filters: settings of a run and the value they must have.
 
     Returns:
         One row per run: key, complete, settings, the last round's numbers, seconds.
@@ -234,13 +234,13 @@ def runs(store: Store | None = None, **filters: Any) -> pd.DataFrame:
 
     Shown in notebook ``00_quickstart``.
     """
-    unknown = set(filters) - set(RunConfig.__dataclass_fields__)
+    unknown = set(filters) - setting_names()
     if unknown:
-        raise FedCoPLError(f"unknown settings {sorted(unknown)}; expected fields of RunConfig, such as method or beta")
+        raise FedCoPLError(f"unknown settings {sorted(unknown)}; expected settings such as method or beta")
     rows = []
     for run in (store or Store()).runs():
         settings = run.config.as_dict()
-        if all(settings[name] == value for name, value in filters.items()):
+        if all(settings.get(name) == value for name, value in filters.items()):
             last = run.result if run.complete else {}
             rows.append({"key": run.key, "complete": run.complete, **settings, **last, "seconds": run.seconds})
     return pd.DataFrame(rows)

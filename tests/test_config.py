@@ -10,7 +10,7 @@ import jaxtyping
 import numpy as np
 import pytest
 
-from fedcopl_lab import FedCoPLError, RunConfig, configure
+from fedcopl_lab import FedCoPLError, PromptConfig, configure
 from fedcopl_lab.config import AUTHORS_MODE, METHODS, PROFILES, run_key
 
 OTHER = {
@@ -60,7 +60,7 @@ OTHER = {
 }
 """Another value for every field than ``configure("smoke")`` has."""
 
-FIELDS = {field.name: field for field in dataclasses.fields(RunConfig)}
+FIELDS = {field.name: field for field in dataclasses.fields(PromptConfig)}
 
 
 @pytest.fixture(autouse=True)
@@ -106,7 +106,7 @@ def test_all_keys_of_single_changes_differ():
 def test_data_weights_and_numerics_change_the_key(monkeypatch):
     config = configure("smoke")
     keys = {key(config), key(config, data="e"), key(config, weights="v")}
-    monkeypatch.setattr("fedcopl_lab.config.NUMERICS", 10**6)
+    monkeypatch.setattr("fedcopl_lab.config._key.NUMERICS", 10**6)
     assert len(keys | {key(config)}) == 4
 
 
@@ -116,7 +116,7 @@ def test_nothing_else_changes_the_key():
     assert key(config) == key(dataclasses.replace(config, device="cuda:1"))
     assert key(config) == key(dataclasses.replace(config, device="cuda"))
     assert key(config) != key(dataclasses.replace(config, device="cpu"))
-    assert key(RunConfig(**config.as_dict())) == key(config)
+    assert key(PromptConfig(**config.as_dict())) == key(config)
 
 
 @pytest.mark.parametrize("kind", [int, float, np.float64, np.float32])

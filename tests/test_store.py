@@ -266,7 +266,7 @@ def test_runs_as_a_table(store):
 
 
 def test_an_unknown_filter_is_refused(store):
-    with pytest.raises(FedCoPLError, match=r"unknown settings \['bta'\]; expected fields of RunConfig"):
+    with pytest.raises(FedCoPLError, match=r"unknown settings \['bta'\]; expected settings such as"):
         runs(store, bta=0.1)
 
 

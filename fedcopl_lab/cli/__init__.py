@@ -87,7 +87,7 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.add_argument("--mode", default="paper", help="paper, or authors for what the released code does")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")
-    _add_settings(parser, "--set", "any setting of RunConfig, such as beta=0.05 or q_conf=null")
+    _add_settings(parser, "--set", "any setting of PromptConfig, such as beta=0.05 or q_conf=null")
     parser.set_defaults(command=_call_run)
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import check_writable, checkout_root
 from fedcopl_lab._identity import key_of
-from fedcopl_lab.config import RunConfig, configure
+from fedcopl_lab.config import PromptConfig, configure
 from fedcopl_lab.paper import (
     ITEMS,
     SEEDS,
@@ -111,7 +111,7 @@ def _agreement(table: pd.DataFrame) -> str:
     return text + ("; another processor rounds differently, see the report" if len(off) else "")
 
 
-def _announce(items: Sequence[Item], configs: Sequence[RunConfig], store: Store, jobs: int, profile: str) -> None:
+def _announce(items: Sequence[Item], configs: Sequence[PromptConfig], store: Store, jobs: int, profile: str) -> None:
     missing = [config for config in configs if not store.run(key_of(config)).complete]
     print(
         f"{len(items)} tables and figures in profile {profile}: {len(configs)} runs, {len(missing)} of them to compute"
@@ -122,7 +122,7 @@ def _announce(items: Sequence[Item], configs: Sequence[RunConfig], store: Store,
         )
 
 
-def _minutes(missing: Sequence[RunConfig], jobs: int) -> str:
+def _minutes(missing: Sequence[PromptConfig], jobs: int) -> str:
     """From the committed timings: per method where that run was timed, else the mean of all."""
     try:
         timed = measured_runs(missing[0].profile).groupby("method")["seconds"].mean()

@@ -15,7 +15,7 @@ from fedcopl_lab.config import RunConfig
 from fedcopl_lab.data import Federation, split_table
 from fedcopl_lab.engine._environment import environment
 from fedcopl_lab.engine._memory import keep_freed_memory
-from fedcopl_lab.methods import FederationState, PromptMethod, Setting, ZeroShot
+from fedcopl_lab.methods import Method, ZeroShot, open_method
 from fedcopl_lab.store import Run, Store
 
 
@@ -58,23 +58,23 @@ def run(config: RunConfig, store: Store | None = None, progress: bool = True) ->
 def _compute(config: RunConfig, stored: Run, progress: bool) -> None:
     split = stored.path / "split.json"
     # a resumed run keeps its stored split, even if a later version would draw another
-    setting = Setting.of(config, stored.split if split.is_file() else None)
+    method = open_method(config, stored.split if split.is_file() else None)
     write_atomic(stored.path / "config.json", to_json(config.as_dict()))
-    write_atomic(split, to_json(_split(setting.federation)))
+    write_atomic(split, to_json(_split(method.federation)))
     write_atomic(stored.path / "environment.json", to_json(environment(config.device, config.threads)))
-    if config.method == "zero-shot":
+    if isinstance(method, ZeroShot):
         start = time.perf_counter()
-        row = ZeroShot(setting).report()
+        row = method.report()
         stored.commit(row, {}, time.perf_counter() - start)
     else:
-        _rounds(PromptMethod(setting), stored, progress)
+        _rounds(method, stored, progress)
     stored.finish()
 
 
-def _rounds(method: PromptMethod, stored: Run, progress: bool) -> None:
+def _rounds(method: Method, stored: Run, progress: bool) -> None:
     config = method.config
     done = stored.rounds_done()
-    state = FederationState.from_tensors(stored.load_state(), config.device) if done else method.initial_state()
+    state = method.restored_state(stored.load_state()) if done else method.initial_state()
     bar = tqdm(total=config.rounds, initial=done, desc=config.label, unit="round", disable=not progress)
     with bar:
         while state.round < config.rounds:

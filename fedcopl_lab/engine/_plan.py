@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config import RunConfig
+from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.engine._bench import class_names
 from fedcopl_lab.engine._memory import keep_freed_memory, profiled
 from fedcopl_lab.models import PromptedCLIP, load_clip
@@ -92,7 +92,7 @@ class RunPlan:
 
 
 def plan_run(
-    config: RunConfig,
+    config: PromptConfig,
     rates: Rates,
     sizes: tuple[int, int, int] | None = None,
     selected_share: float = SELECTED_SHARE,
@@ -212,7 +212,7 @@ def own_lengths(n_classes: int) -> list[int]:
     return [4] * n_classes
 
 
-def shape_of(config: RunConfig) -> Shape:
+def shape_of(config: PromptConfig) -> Shape:
     """The sizes of a run's model and prompts."""
     if config.clip not in SHAPES:
         raise FedCoPLError(f"the FLOPs of {config.clip!r} are not counted here; choose among {', '.join(SHAPES)}")

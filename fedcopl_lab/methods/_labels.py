@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from fedcopl_lab.config import RunConfig
+from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.steps import FilteredSet, PseudoLabels, allocate, filter_confident, select_top
 
 
@@ -29,7 +29,7 @@ class LabelPhase:
         return f"LabelPhase({sum(map(len, self.labels))} images on {len(self.labels)} clients)"
 
 
-def copl(logits: Sequence[Tensor], config: RunConfig, *, n_train: int, phase: int) -> LabelPhase:
+def copl(logits: Sequence[Tensor], config: PromptConfig, *, n_train: int, phase: int) -> LabelPhase:
     """Cooperative pseudo-labels: filter on each client, allocate on the server, select (Sec. 3.3, Eqs. 2-3).
 
     Args:
@@ -50,7 +50,7 @@ def copl(logits: Sequence[Tensor], config: RunConfig, *, n_train: int, phase: in
     return LabelPhase(labels=labels, quota=quota, filtered=filtered)
 
 
-def fpl(logits: Sequence[Tensor], config: RunConfig) -> LabelPhase:
+def fpl(logits: Sequence[Tensor], config: PromptConfig) -> LabelPhase:
     """Few pseudo-labels: on each client the same number of most confident images for every class.
 
     The idealised form of "Enhancing CLIP with CLIP" (NeurIPS 2023): candidates of a class are the images
@@ -65,7 +65,7 @@ def fpl(logits: Sequence[Tensor], config: RunConfig) -> LabelPhase:
     return LabelPhase(labels=tuple(select_top(z, q) for z, q in zip(logits, quota, strict=True)), quota=quota)
 
 
-def _filter(logits: Sequence[Tensor], config: RunConfig) -> tuple[FilteredSet, ...]:
+def _filter(logits: Sequence[Tensor], config: PromptConfig) -> tuple[FilteredSet, ...]:
     if config.filter_scope == "client":
         return tuple(filter_confident(z, config.q_conf, config.q_ent) for z in logits)
     pooled = filter_confident(torch.cat(list(logits)), config.q_conf, config.q_ent)

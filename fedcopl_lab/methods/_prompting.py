@@ -10,7 +10,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config import RunConfig
+from fedcopl_lab.config import PromptConfig
+from fedcopl_lab.data import Federation
 from fedcopl_lab.methods._labels import LabelPhase, copl, fpl
 from fedcopl_lab.methods._reporting import label_report, round_report
 from fedcopl_lab.methods._setting import Setting
@@ -33,8 +34,13 @@ class PromptMethod:
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
-        self.config: RunConfig = setting.config
+        self.config: PromptConfig = setting.config
         self.shared = SHARED[self.config.aggregate]
+
+    @property
+    def federation(self) -> Federation:
+        """Which client holds which images."""
+        return self.setting.federation
 
     @property
     def stream_seed(self) -> int:
@@ -49,6 +55,10 @@ class PromptMethod:
         return FederationState(
             round=0, server={part: start[part] for part in self.shared}, clients=clients, momentum={}
         )
+
+    def restored_state(self, tensors: dict[str, Tensor]) -> FederationState:
+        """The state that :meth:`FederationState.to_tensors` wrote."""
+        return FederationState.from_tensors(tensors, self.config.device)
 
     def step(self, state: FederationState) -> tuple[FederationState, dict[str, Any]]:
         """One communication round: the next state, and the row that reports it."""

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config import RunConfig
+from fedcopl_lab.config import PromptConfig, RunConfig
 from fedcopl_lab.data import Dataset, Federation, load_dataset, partition, restore_federation
 from fedcopl_lab.methods._state import FederationState
 from fedcopl_lab.models import CLIPBundle, PromptedCLIP, load_clip
@@ -32,7 +32,7 @@ class Setting:
         training: the form that training runs; the same object unless ``config.precision`` is bf16.
     """
 
-    config: RunConfig
+    config: PromptConfig
     dataset: Dataset
     federation: Federation
     clip: CLIPBundle
@@ -40,7 +40,7 @@ class Setting:
     training: PromptedCLIP
 
     @classmethod
-    def of(cls, config: RunConfig, split: dict[str, Any] | None = None) -> "Setting":
+    def of(cls, config: PromptConfig, split: dict[str, Any] | None = None) -> "Setting":
         """Load the data and weights that a configuration names, and split the data or take a stored split."""
         dataset = load_dataset(config.dataset)
         federation = restore_federation(dataset, split) if split else _draw_federation(dataset, config)
@@ -78,7 +78,7 @@ class Setting:
         return f"Setting({self.config.label})"
 
 
-def _draw_federation(dataset: Dataset, config: RunConfig) -> Federation:
+def _draw_federation(dataset: Dataset, config: PromptConfig) -> Federation:
     return partition(
         dataset,
         config.scheme,
@@ -114,7 +114,7 @@ def _weights_argument(weights: str) -> Literal["random"] | None:
 
 
 def _prompted(
-    config: RunConfig, clip: CLIPBundle, dataset: Dataset, precision: Literal["fp32", "bf16"]
+    config: PromptConfig, clip: CLIPBundle, dataset: Dataset, precision: Literal["fp32", "bf16"]
 ) -> PromptedCLIP:
     return PromptedCLIP(
         clip.model,
@@ -127,7 +127,7 @@ def _prompted(
     )
 
 
-def _frozen(config: RunConfig) -> _Frozen:
+def _frozen(config: PromptConfig) -> _Frozen:
     return _frozen_for(config.dataset, config.clip, config.weights, config.device, config.threads)
 
 
@@ -152,6 +152,8 @@ def predict_images(
     Raises:
         FedCoPLError: no such client, or images of another size.
     """
+    if not isinstance(config, PromptConfig):
+        raise FedCoPLError(f"{config.label} has no prompts to predict with")
     if not 0 <= client < config.n_clients:
         raise FedCoPLError(f"client={client} does not exist; expected 0 to {config.n_clients - 1}")
     setting = Setting.of(config)

@@ -5,6 +5,7 @@ from typing import Any
 from jaxtyping import Int
 from torch import Tensor
 
+from fedcopl_lab.data import Federation
 from fedcopl_lab.methods._reporting import evaluation_report
 from fedcopl_lab.methods._setting import Setting
 from fedcopl_lab.steps import evaluate
@@ -19,6 +20,11 @@ class ZeroShot:
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
+
+    @property
+    def federation(self) -> Federation:
+        """Which client holds which images."""
+        return self.setting.federation
 
     def report(self) -> dict[str, Any]:
         """The one row of the run: round 0."""

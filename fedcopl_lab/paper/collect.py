@@ -77,7 +77,7 @@ def run_table(runs: Sequence[Run]) -> pd.DataFrame:
                 "profile": config.profile,
                 "method": config.method,
                 "dataset": config.dataset,
-                "clip": config.clip,
+                "clip": config.as_dict().get("clip", ""),
                 "seed": config.seed,
                 "seconds": run.seconds,
                 "hardware": there["hardware"],

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.paper.items import ITEMS, Item, find_items
 
 _METRICS = {
@@ -62,7 +63,8 @@ def setting_of(item: Item | str, profile: str) -> Setting:
     if not cells:
         return Setting(profile, "", "", 0)
     config = cells[0].config
-    return Setting(profile, _DATASETS.get(config.dataset, config.dataset), config.clip, config.n_clients)
+    model = config.clip if isinstance(config, PromptConfig) else "ResNet-8"
+    return Setting(profile, _DATASETS.get(config.dataset, config.dataset), model, config.n_clients)
 
 
 def paper_of(item: Item) -> str:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config import RunConfig
+from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.steps._select import PseudoLabels
 
 
@@ -76,7 +76,7 @@ class LocalTraining:
         state: PromptState,
         generator: torch.Generator,
         *,
-        config: RunConfig,
+        config: PromptConfig,
     ) -> None:
         if not len(pseudo_labels):
             raise FedCoPLError("the client has 0 pseudo-labelled images; expected at least one: lower q_conf or q_ent")
@@ -148,7 +148,7 @@ class LocalTraining:
         self._epoch_losses.append(total / len(self.images))
 
 
-def learning_rate(config: RunConfig, round_index: int, epoch: int) -> float:
+def learning_rate(config: PromptConfig, round_index: int, epoch: int) -> float:
     """Cosine from ``lr`` towards 0, stepped per local epoch (spec of the released code).
 
     The period is the epochs between two label phases (``"phase"``, restarting with each), of the whole run
@@ -168,7 +168,7 @@ def learning_rate(config: RunConfig, round_index: int, epoch: int) -> float:
     return 0.5 * config.lr * (1 + math.cos(math.pi * done / (config.local_epochs * per_cycle)))
 
 
-def _sgd(parameters: dict[str, Tensor], config: RunConfig, momentum: dict[str, Tensor]) -> torch.optim.SGD:
+def _sgd(parameters: dict[str, Tensor], config: PromptConfig, momentum: dict[str, Tensor]) -> torch.optim.SGD:
     optimiser = torch.optim.SGD(
         list(parameters.values()), lr=config.lr, momentum=config.momentum, weight_decay=config.weight_decay
     )

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config import RunConfig
+from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.models.prompted_clip import PromptedCLIP
 from fedcopl_lab.steps._local_training import LocalTraining, LocalUpdate, PromptState, learning_rate
 from fedcopl_lab.steps._select import PseudoLabels
@@ -23,7 +23,7 @@ def train_round(
     pseudo_labels: PseudoLabels,
     state: PromptState,
     *,
-    config: RunConfig,
+    config: PromptConfig,
     generator: torch.Generator,
 ) -> LocalUpdate: ...
 
@@ -35,7 +35,7 @@ def train_round(
     pseudo_labels: Sequence[PseudoLabels],
     state: Sequence[PromptState],
     *,
-    config: RunConfig,
+    config: PromptConfig,
     generator: Sequence[torch.Generator],
 ) -> list[LocalUpdate]: ...
 
@@ -46,7 +46,7 @@ def train_round(
     pseudo_labels: PseudoLabels | Sequence[PseudoLabels],
     state: PromptState | Sequence[PromptState],
     *,
-    config: RunConfig,
+    config: PromptConfig,
     generator: torch.Generator | Sequence[torch.Generator],
 ) -> LocalUpdate | list[LocalUpdate]:
     """Train one client's prompts for a round with SGD and cross-entropy (Eq. 5, supplement Alg. 1).

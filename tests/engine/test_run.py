@@ -29,10 +29,10 @@ def compute_in_process(config, root, wait=True):
     """The run in a process of its own; the configuration travels as JSON."""
     code = (
         "import json, sys\n"
-        "from fedcopl_lab.config import RunConfig\n"
+        "from fedcopl_lab.config import PromptConfig\n"
         "from fedcopl_lab.engine import run\n"
         "from fedcopl_lab.store import Store\n"
-        "run(RunConfig(**json.loads(sys.argv[1])), Store(sys.argv[2]), progress=False)\n"
+        "run(PromptConfig(**json.loads(sys.argv[1])), Store(sys.argv[2]), progress=False)\n"
     )
     arguments = [sys.executable, "-c", code, json.dumps(config.as_dict()), str(root)]
     process = subprocess.Popen(arguments, env={**os.environ, "OMP_NUM_THREADS": "1"})
