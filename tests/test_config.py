@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fedcopl_lab import FedCoPLError, PromptConfig, configure
-from fedcopl_lab.config import AUTHORS_MODE, METHODS, PROFILES, run_key
+from fedcopl_lab.config import AUTHORS_MODE, METHODS, NATIVE_MODE, PROFILES, cpl_levels, run_key
 
 OTHER = {
     "profile": "other",
@@ -51,7 +51,24 @@ OTHER = {
     "allocation": "none",
     "unseen_class": "authors_quota",
     "candidates": "any",
-    "fpl_shots": 3,
+    "shots": 3,
+    "label_scope": "global",
+    "overflow": "next_best",
+    "upl_confident": 0.9,
+    "cpl_alpha": 0.6,
+    "cpl_beta": 0.7,
+    "count_noise": "half",
+    "epsilon": 2.0,
+    "modalities": "text",
+    "warmup_epochs": 1,
+    "prox_mu": 0.1,
+    "prox_gradient": False,
+    "cache_weight": 2.0,
+    "cache_sharpness": 3.0,
+    "ot_mass": 0.5,
+    "ot_epsilon": 0.2,
+    "ot_threshold": 0.01,
+    "ot_iterations": 9,
     "device": "cuda",
     "threads": 2,
     "clients_per_forward": 3,
@@ -163,7 +180,7 @@ def test_every_choice_is_checked(name):
         ("batch_size", 0),
         ("n_text", 0),
         ("n_visual", 0),
-        ("fpl_shots", 0),
+        ("shots", 0),
         ("threads", 0),
         ("clients_per_forward", 0),
         ("refresh_every", -1),
@@ -188,6 +205,19 @@ def test_every_choice_is_checked(name):
         ("beta", None),
         ("beta", math.inf),
         ("labeller", "none"),
+        ("warmup_epochs", -1),
+        ("ot_iterations", 0),
+        ("ot_mass", 0.0),
+        ("ot_mass", 1.5),
+        ("ot_epsilon", 0.0),
+        ("ot_threshold", -1.0),
+        ("prox_mu", -0.5),
+        ("cache_weight", math.nan),
+        ("cache_sharpness", math.inf),
+        ("cpl_alpha", 1.2),
+        ("cpl_beta", -0.1),
+        ("upl_confident", 90),
+        ("epsilon", 0.0),
     ],
 )
 def test_values_out_of_range_are_refused(name, value):
@@ -258,7 +288,7 @@ def test_unknown_words_are_answered_with_the_nearest():
         configure("smoke", roundz=3)
     with pytest.raises(FedCoPLError, match=r"unknown method 'FedCopl'; did you mean 'FedCoPL'\?.*PromptFL"):
         configure("smoke", method="FedCopl")
-    with pytest.raises(FedCoPLError, match="mode='code' is unknown; choose one of paper, authors"):
+    with pytest.raises(FedCoPLError, match="mode='code' is unknown; choose one of paper, authors, native"):
         configure("smoke", mode="code")
 
 
@@ -286,3 +316,50 @@ def test_clients_that_share_momentum_cannot_share_a_forward_pass():
 def test_random_weights_are_loud():
     assert "RANDOM WEIGHTS" in configure("paper", weights="random").label
     assert "RANDOM" not in configure("paper").label
+
+
+def test_baselines_have_their_own_optimisers_in_native_mode():
+    config = configure("paper", method="FedOTP", mode="native")
+    assert {name: getattr(config, name) for name in NATIVE_MODE["FedOTP"]} == dict(NATIVE_MODE["FedOTP"])
+    assert (config.lr, config.lr_schedule, config.modalities, config.rounds) == (0.001, "constant", "text", 20)
+    assert set(NATIVE_MODE) == set(METHODS)
+    assert configure("smoke", mode="native") == configure("smoke")
+    assert configure("smoke", method="PromptFL", mode="native", lr=0.3).lr == 0.3
+
+
+@pytest.mark.parametrize(
+    ("modalities", "aggregate", "shared"),
+    [
+        ("both", "both", ("text", "visual")),
+        ("both", "visual", ("visual",)),
+        ("text", "both", ("text",)),
+        ("text", "visual", ()),
+        ("visual", "visual", ("visual",)),
+        ("both", "none", ()),
+    ],
+)
+def test_only_trained_prompts_are_shared(modalities, aggregate, shared):
+    assert configure("smoke", modalities=modalities, aggregate=aggregate).shared == shared
+
+
+def test_noise_on_counts_needs_counts_and_a_budget():
+    assert configure("smoke", count_noise="laplace", epsilon=1).epsilon == 1.0
+    with pytest.raises(FedCoPLError, match="epsilon=None is not valid; expected a number with count_noise='gaussian'"):
+        configure("smoke", count_noise="gaussian")
+    with pytest.raises(FedCoPLError, match="upload no counts"):
+        configure("smoke", method="PromptFL", count_noise="half")
+    with pytest.raises(FedCoPLError, match="allocation='none'"):
+        configure("smoke", count_noise="half", allocation="none")
+
+
+def test_the_label_names_what_is_unusual():
+    label = configure("smoke", labeller="true", modalities="text", count_noise="laplace", epsilon=0.5).label
+    assert label == "FedCoPL+TRUE LABELS digits β=0.1 text only counts laplace ε=0.5 seed=0"
+    assert configure("smoke", method="zero-shot").label == "zero-shot digits β=0.1 seed=0"
+
+
+def test_the_levels_of_cpl():
+    assert cpl_levels(configure("paper", dataset="dtd"), 47) == (0.75, 0.95)
+    assert cpl_levels(configure("paper", dataset="cifar100"), 100) == (0.75, 0.98)
+    assert cpl_levels(configure("smoke", cpl_alpha=0.6, cpl_beta=0.0), 10) == (0.6, 0.0)
+    assert cpl_levels(configure("smoke"), 1) == (0.75, 0.0)

@@ -83,8 +83,16 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "run", help="one run", description="Runs one configuration, or shows it when it is stored."
     )
     _add_profile(parser)
-    parser.add_argument("--method", default="FedCoPL", help="zero-shot, PromptFL or FedCoPL (default: FedCoPL)")
-    parser.add_argument("--mode", default="paper", help="paper, or authors for what the released code does")
+    parser.add_argument(
+        "--method",
+        default="FedCoPL",
+        help="zero-shot, PromptFL, PromptProx, pFedPrompt, FedOTP or FedCoPL (default: FedCoPL)",
+    )
+    parser.add_argument(
+        "--mode",
+        default="paper",
+        help="paper, authors (the released code) or native (own defaults)",
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")
     _add_settings(parser, "--set", "any setting of PromptConfig, such as beta=0.05 or q_conf=null")

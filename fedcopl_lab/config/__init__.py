@@ -3,18 +3,23 @@
 from fedcopl_lab.config._checks import did_you_mean, pick
 from fedcopl_lab.config._configure import config_from, configure, setting_names
 from fedcopl_lab.config._key import NUMERICS, run_key
-from fedcopl_lab.config._prompting import AUTHORS_MODE, METHODS, PROFILES, PromptConfig
+from fedcopl_lab.config._presets import AUTHORS_MODE, CPL_LEVELS, METHODS, NATIVE_MODE, PROFILES, cpl_levels
+from fedcopl_lab.config._prompting import PRIVATE_NOISE, PromptConfig
 from fedcopl_lab.config._run import RunConfig
 
 __all__ = [
     "AUTHORS_MODE",
+    "CPL_LEVELS",
     "METHODS",
+    "NATIVE_MODE",
     "NUMERICS",
+    "PRIVATE_NOISE",
     "PROFILES",
     "PromptConfig",
     "RunConfig",
     "config_from",
     "configure",
+    "cpl_levels",
     "did_you_mean",
     "pick",
     "run_key",

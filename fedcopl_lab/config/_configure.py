@@ -6,7 +6,8 @@ from typing import Any, cast, get_args
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config._checks import did_you_mean, pick
-from fedcopl_lab.config._prompting import AUTHORS_MODE, METHODS, PROFILES, Mode, PromptConfig, PromptMethodName
+from fedcopl_lab.config._presets import AUTHORS_MODE, METHODS, NATIVE_MODE, PROFILES, Mode
+from fedcopl_lab.config._prompting import PromptConfig, PromptMethodName
 from fedcopl_lab.config._run import RunConfig
 
 
@@ -17,8 +18,10 @@ def configure(
 
     Args:
         profile: ``"smoke"`` or ``"paper"``; None takes ``$FEDCOPL_LAB_PROFILE`` or ``"smoke"``.
-        method: ``"zero-shot"``, ``"PromptFL"`` or ``"FedCoPL"``.
-        mode: ``"paper"``, or ``"authors"`` for the released code's behaviour (:data:`AUTHORS_MODE`).
+        method: ``"zero-shot"``, ``"PromptFL"``, ``"PromptProx"``, ``"pFedPrompt"``, ``"FedOTP"`` or ``"FedCoPL"``.
+        mode: ``"paper"``, one setting for all methods as its Table 1 compares them; ``"authors"`` for the
+            released code's behaviour (:data:`AUTHORS_MODE`); ``"native"`` for each baseline's own defaults
+            (:data:`NATIVE_MODE`).
         changes: any field of :class:`PromptConfig`.
 
     Raises:
@@ -39,6 +42,8 @@ def configure(
         raise FedCoPLError(f"mode={mode!r} is unknown; choose one of {', '.join(get_args(Mode))}")
     if mode == "authors":
         preset.update(AUTHORS_MODE)
+    if mode == "native":
+        preset.update(NATIVE_MODE[method])
     if changes.get("scheme", "dirichlet") != "dirichlet":
         preset["beta"] = None
     if changes.get("scheme") == "quantity":

@@ -59,9 +59,9 @@ def fpl(logits: Sequence[Tensor], config: PromptConfig) -> LabelPhase:
 
     Args:
         logits: each client's scores of its training images, K of [n_k, C].
-        config: gives ``fpl_shots``, images per class and client.
+        config: gives ``shots``, images per class and client.
     """
-    quota = torch.full((len(logits), logits[0].shape[1]), config.fpl_shots)
+    quota = torch.full((len(logits), logits[0].shape[1]), config.shots)
     return LabelPhase(labels=tuple(select_top(z, q) for z, q in zip(logits, quota, strict=True)), quota=quota)
 
 

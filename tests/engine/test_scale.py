@@ -37,7 +37,7 @@ def test_a_round_of_two_clients_fits_in_six_gigabytes_and_is_planned(monkeypatch
     _setting._frozen_for.cache_clear()
     config = lab.configure(
         "paper", dataset="digits", weights="random", n_clients=2, scheme="iid", rounds=1, local_epochs=1,
-        labeller="FPL", fpl_shots=6, threads=torch.get_num_threads(),
+        labeller="FPL", shots=6, threads=torch.get_num_threads(),
     )  # fmt: skip
     rates = measure_rates(config.clip, 10)
     start = time.perf_counter()

@@ -84,7 +84,7 @@ def test_candidates_reach_the_selection(logits):
 
 
 def test_fpl_takes_the_same_number_of_every_class(logits):
-    phase = fpl(logits, configure("smoke", method="PromptFL", n_clients=3, fpl_shots=3))
+    phase = fpl(logits, configure("smoke", method="PromptFL", n_clients=3, shots=3))
     assert phase.filtered == ()
     assert phase.quota.tolist() == [[3] * 4] * 3
     for z, chosen in zip(logits, phase.labels, strict=True):
