@@ -249,7 +249,7 @@ def test_profile_then_method_then_changes(profile, method):
 
 def test_the_values_of_the_profiles():
     smoke, paper = configure("smoke"), configure("paper")
-    assert (smoke.n_clients, smoke.rounds, smoke.local_epochs, smoke.refresh_every) == (5, 4, 3, 2)
+    assert (smoke.n_clients, smoke.rounds, smoke.local_epochs, smoke.refresh_every) == (5, 4, 2, 2)
     assert (smoke.batch_size, smoke.n_text, smoke.n_visual, smoke.min_train, smoke.min_test) == (32, 8, 5, 10, 5)
     assert (paper.n_clients, paper.rounds, paper.local_epochs, paper.refresh_every) == (10, 20, 10, 5)
     assert (paper.batch_size, paper.n_text, paper.clip, paper.beta) == (64, 16, "ViT-B-32", 0.1)

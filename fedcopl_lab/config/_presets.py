@@ -17,7 +17,7 @@ PROFILES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
             "min_train": 10,
             "min_test": 5,
             "rounds": 4,
-            "local_epochs": 3,
+            "local_epochs": 2,
             "batch_size": 32,
             "refresh_every": 2,
             "n_text": 8,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fedcopl_lab.data._iid import iid_partition
     from fedcopl_lab.data._quantity import quantity_partition
     from fedcopl_lab.data._readers import read_source
+    from fedcopl_lab.data._resize import resized
     from fedcopl_lab.data._roots import data_root
     from fedcopl_lab.data._sage import sage_partition
     from fedcopl_lab.data._shards import Shard
@@ -54,6 +55,7 @@ __all__ = [
     "quantity_partition",
     "read_manifest_table",
     "read_source",
+    "resized",
     "restore_federation",
     "sage_partition",
     "split_table",
@@ -74,6 +76,7 @@ __getattr__, __dir__ = lazy_names(
         "Shard": "._shards",
         "data_root": "._roots",
         "read_source": "._readers",
+        "resized": "._resize",
         **dict.fromkeys(("restore_federation", "split_table"), "._split_table"),
         "sage_partition": "._sage",
         "dirichlet_partition": "._dirichlet",

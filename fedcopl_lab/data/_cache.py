@@ -19,6 +19,7 @@ from tqdm.auto import tqdm
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import to_json, write_atomic
+from fedcopl_lab.data._resize import square
 from fedcopl_lab.data._sources import ImageSource
 
 # Part of every cache's name: raise it when the same files would give other pixels.
@@ -85,23 +86,6 @@ def cached_images(
     # Mode c: arrays and tensors of it are writable, the file stays as it is.
     pixels = np.memmap(target / "pixels.u8", dtype=np.uint8, mode="c", shape=shape)
     return CachedImages(pixels, meta["sha256"], target)
-
-
-def square(image: Image.Image, size: int) -> npt.NDArray[np.uint8]:
-    """CLIP's own transform up to the tensor: short side to ``size`` by bicubic, centre crop, RGB; ``[3, size, size]``.
-
-    The conversion to RGB comes last, as in CLIP; it matters for palette images.
-    """
-    width, height = image.size
-    short, long = min(width, height), max(width, height)
-    if short != size:
-        other = int(size * long / short)
-        image = image.resize((size, other) if width <= height else (other, size), Image.Resampling.BICUBIC)
-    width, height = image.size
-    left, top = round((width - size) / 2.0), round((height - size) / 2.0)
-    if (width, height) != (size, size):
-        image = image.crop((left, top, left + size, top + size))
-    return np.asarray(image.convert("RGB"), dtype=np.uint8).transpose(2, 0, 1)
 
 
 def _make_folder(target: Path) -> None:

@@ -42,9 +42,9 @@ class Setting:
     @classmethod
     def of(cls, config: PromptConfig, split: dict[str, Any] | None = None) -> "Setting":
         """Load the data and weights that a configuration names, and split the data or take a stored split."""
-        dataset = load_dataset(config.dataset)
-        federation = restore_federation(dataset, split) if split else _draw_federation(dataset, config)
         clip = load_clip(config.clip, device=config.device, weights=_weights_argument(config.weights))
+        dataset = load_dataset(config.dataset, image_size=clip.image_size)
+        federation = restore_federation(dataset, split) if split else _draw_federation(dataset, config)
         prompted = _prompted(config, clip, dataset, "fp32")
         training = _prompted(config, clip, dataset, "bf16") if config.precision == "bf16" else prompted
         return cls(config, dataset, federation, clip, prompted, training)
@@ -134,7 +134,8 @@ def _frozen(config: PromptConfig) -> _Frozen:
 @lru_cache(maxsize=2)
 def _frozen_for(dataset: str, clip: str, weights: str, device: str, threads: int) -> _Frozen:
     """Kept per thread count too: sums may round differently, and a run key promises its bytes."""
-    return _Frozen(load_dataset(dataset), load_clip(clip, device=device, weights=_weights_argument(weights)))
+    frozen = load_clip(clip, device=device, weights=_weights_argument(weights))
+    return _Frozen(load_dataset(dataset, image_size=frozen.image_size), frozen)
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""The recipe of the `tiny` CLIP: contrastive training on printed digits and their captions, nothing else."""
+"""The recipe of the embedded CLIPs: contrastive training on printed digits and their captions, nothing else."""
 
 import hashlib
 import math
@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from tqdm.auto import tqdm
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.data import resized
 from fedcopl_lab.models._captions import FILLER_TEMPLATES, TEMPLATES, caption_table, filler_templates
 from fedcopl_lab.models._card import card_files, make_card
 from fedcopl_lab.models._checkpoint import (
@@ -37,7 +38,7 @@ _CHUNK = 2000  # glyphs drawn at a time; bounds the memory of the distortion
 
 @dataclass(frozen=True)
 class TinyRecipe:
-    """Everything that decides the weights of `tiny`; equal recipes on one machine give equal bytes.
+    """Everything that decides an embedded model's weights; equal recipes on one machine give equal bytes.
 
     Attributes:
         steps: optimiser steps.
@@ -84,11 +85,11 @@ class TinyRecipe:
 
 @dataclass(frozen=True, repr=False)
 class TrainedTiny:
-    """A trained `tiny` and where it was written.
+    """A trained embedded model and where it was written.
 
     Attributes:
         bundle: the model as it will be loaded.
-        folder: holds ``tiny.safetensors``, ``tiny.card.json``, ``tiny.md`` and ``tiny.toml``.
+        folder: holds ``NAME.safetensors``, ``NAME.card.json``, ``NAME.md`` and ``NAME.toml``.
         card: recipe, provenance, checksum and measured numbers.
     """
 
@@ -166,27 +167,28 @@ def _draw_templates(recipe: TinyRecipe, generator: torch.Generator) -> Int[Tenso
     return torch.where(torch.rand(recipe.captions, generator=generator) < recipe.fillers, filler, written)
 
 
-def _train(recipe: TinyRecipe, progress: bool) -> bytes:
+def _train(name: str, recipe: TinyRecipe, progress: bool) -> bytes:
     """Train the model with only the vocabulary rows that captions use, and return the checkpoint."""
     fillers = filler_templates(FILLER_TEMPLATES, torch_generator(recipe.seed, "tiny-fillers"))
-    table = caption_table(int(model_config("tiny")["text_cfg"]["context_length"]), (*TEMPLATES, *fillers))
+    table = caption_table(int(model_config(name)["text_cfg"]["context_length"]), (*TEMPLATES, *fillers))
     # Ranks keep the order of ids, so the end token stays the largest one, where CLIP reads the caption.
     captions = torch.searchsorted(table.token_ids, table.tokens) * (table.tokens > 0)
-    model = build_clip("tiny", derived_seed(recipe.seed, "tiny-weights"), vocab_size=len(table.token_ids)).train()
+    model = build_clip(name, derived_seed(recipe.seed, f"{name}-weights"), vocab_size=len(table.token_ids)).train()
     pool = _draw_pool(recipe)
-    inputs = bundle("tiny", model, sha256="").to_input(pool.pixels)
+    clip = bundle(name, model, sha256="")
+    pixels = resized(pool.pixels, clip.image_size)
     optimiser = _optimiser(model, recipe)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimiser, recipe.lr, total_steps=recipe.steps + 1, pct_start=recipe.warmup, cycle_momentum=False
     )
     generator = torch_generator(recipe.seed, "tiny-batches")
     digits = torch.arange(recipe.captions) % 10
-    for _ in tqdm(range(recipe.steps), desc="train tiny", disable=not progress):
-        chosen = torch.randint(len(inputs), (recipe.batch_size,), generator=generator)
+    for _ in tqdm(range(recipe.steps), desc=f"train {name}", disable=not progress):
+        chosen = torch.randint(len(pixels), (recipe.batch_size,), generator=generator)
         template = _draw_templates(recipe, generator)
         spelling = (torch.rand(recipe.captions, generator=generator) < recipe.numerals).long()
         loss = contrastive_loss(
-            model.encode_image(inputs[chosen], normalize=True),
+            model.encode_image(clip.to_input(pixels[chosen]), normalize=True),
             model.encode_text(captions[template, digits, spelling], normalize=True),
             pool.labels[chosen],
             digits,
@@ -201,13 +203,14 @@ def _train(recipe: TinyRecipe, progress: bool) -> bytes:
     return checkpoint_bytes(model, table.token_ids)
 
 
-def train_tiny(recipe: TinyRecipe, out_dir: Path | str, progress: bool = True) -> TrainedTiny:
-    """Train `tiny` from printed glyphs and write weights, card and manifest to a folder.
+def train_tiny(recipe: TinyRecipe, out_dir: Path | str, progress: bool = True, *, name: str = "tiny") -> TrainedTiny:
+    """Train an embedded model from printed glyphs and write weights, card and manifest to a folder.
 
     Args:
         recipe: everything that decides the weights.
-        out_dir: folder for ``tiny.safetensors``, ``tiny.card.json``, ``tiny.md`` and ``tiny.toml``.
+        out_dir: folder for ``NAME.safetensors``, ``NAME.card.json``, ``NAME.md`` and ``NAME.toml``.
         progress: show a progress bar.
+        name: which of the embedded architectures.
 
     Raises:
         FedCoPLError: the folder cannot be written.
@@ -216,11 +219,11 @@ def train_tiny(recipe: TinyRecipe, out_dir: Path | str, progress: bool = True) -
     check_writable(folder)
     start = time.perf_counter()
     with _torch_threads(recipe.threads):
-        content = _train(recipe, progress)
+        content = _train(name, recipe, progress)
     minutes = (time.perf_counter() - start) / 60
-    trained = bundle("tiny", clip_from_bytes("tiny", content), hashlib.sha256(content).hexdigest())
+    trained = bundle(name, clip_from_bytes(name, content), hashlib.sha256(content).hexdigest())
     card = make_card(trained, asdict(recipe), minutes=minutes, n_bytes=len(content))
-    write_checkpoint(folder, {"tiny.safetensors": content, **card_files(card)})
+    write_checkpoint(folder, {f"{name}.safetensors": content, **card_files(card)})
     return TrainedTiny(trained, folder, card)
 
 
@@ -230,7 +233,7 @@ def train_embedded(
     """Train an embedded model again with the recipe in the package; the packaged weights stay as they are.
 
     Args:
-        name: ``"tiny"``.
+        name: ``"tiny"``, ``"tiny-p1"`` or ``"tiny-rn"``.
         out_dir: folder for weights, card and manifest.
         steps: optimiser steps; ``None``: the recipe's.
         progress: show a progress bar.
@@ -250,4 +253,4 @@ def train_embedded(
     recipe = TinyRecipe()
     if steps is not None:  # a short trial needs no more glyphs than it looks at
         recipe = replace(recipe, steps=steps, pool=max(1, min(recipe.pool, steps * recipe.batch_size)))
-    return train_tiny(recipe, out_dir, progress)
+    return train_tiny(recipe, out_dir, progress, name=name)

@@ -33,7 +33,7 @@ from fedcopl_lab.models._weights import (
     sha256_of,
 )
 
-EMBEDDED_MODELS = ("tiny",)
+EMBEDDED_MODELS = ("tiny", "tiny-p1", "tiny-rn")
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,14 +102,15 @@ def load_clip(
 ) -> CLIPBundle:
     """Load a frozen CLIP by name; the paper's frozen model of sec. 3, at the size of the profile.
 
-    ``"tiny"`` is in the package: a ViT CLIP for 8×8 images, trained on printed digits only, so that its
-    predictions on handwritten digits are zero-shot. ``"ViT-B-32"``, ``"ViT-B-16"`` and ``"RN50"`` are
+    ``"tiny"``, ``"tiny-p1"`` and ``"tiny-rn"`` are in the package, trained on printed digits only, so that
+    their predictions on handwritten digits are zero-shot: ViTs for 8×8 images with patches of 2 pixels and of
+    1, and a ModifiedResNet for the same images enlarged to 64×64. ``"ViT-B-32"``, ``"ViT-B-16"`` and ``"RN50"`` are
     OpenAI's, always with QuickGELU; their weights are not in the package and never downloaded: put
     OpenAI's file into ``$FEDCOPL_LAB_WEIGHTS`` or pass a path. A second call with the same arguments
     returns the same frozen model.
 
     Args:
-        name: ``"tiny"``, ``"ViT-B-32"``, ``"ViT-B-16"`` or ``"RN50"``.
+        name: ``"tiny"``, ``"tiny-p1"``, ``"tiny-rn"``, ``"ViT-B-32"``, ``"ViT-B-16"`` or ``"RN50"``.
         device: where the model lives.
         dtype: floating type of its weights; labels are selected in float32.
         weights: None takes the file whose checksum the manifest pins. A path takes that file: OpenAI's own

@@ -2,20 +2,24 @@
 
 from fedcopl_lab.paper.claims import claims
 from fedcopl_lab.paper.collect import collect, run_table, runs_of
-from fedcopl_lab.paper.items import ITEMS, SEEDS, Cell, Item, find_items
+from fedcopl_lab.paper.items import GROUPS, ITEMS, SEEDS, Cell, Item, NotRun, find_items
 from fedcopl_lab.paper.measured import measured, measured_folder, measured_runs, write_measured
+from fedcopl_lab.paper.printed import printed
 
 __all__ = [
+    "GROUPS",
     "ITEMS",
     "SEEDS",
     "Cell",
     "Item",
+    "NotRun",
     "claims",
     "collect",
     "find_items",
     "measured",
     "measured_folder",
     "measured_runs",
+    "printed",
     "run_table",
     "runs_of",
     "write_measured",

@@ -7,7 +7,9 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._identity import key_of
-from fedcopl_lab.paper.items import SEEDS, Cell, Item
+from fedcopl_lab.data import load_manifest
+from fedcopl_lab.paper._uploads import upload_distances
+from fedcopl_lab.paper.items import PAPER_SETS, SEEDS, Cell, Item
 from fedcopl_lab.store import Run, Store
 
 VALUE_COLUMNS = ["item", "series", "column", "metric", "x", "y", "seed", "value", "key"]
@@ -46,6 +48,8 @@ def collect(
 
     >>> numbers = collect(find_items(["fedcopl_main_table1"])[0], "smoke")
     """
+    if item.reads == "manifests":
+        return pd.DataFrame(_statistics(item), columns=VALUE_COLUMNS)
     store = store or Store()
     lines = []
     for cell, config in item.runs(profile, seeds, **changes):
@@ -95,6 +99,18 @@ def runs_of(
     return [(item, cell, config) for item in items for cell, config in item.runs(profile, seeds, **changes)]
 
 
+def _statistics(item: Item) -> list[dict[str, Any]]:
+    """Counts that stand in the manifests of the paper's data sets."""
+    return [
+        {"item": item.id, "series": name, "column": "manifest", "metric": metric, "x": 0, "y": None, "seed": 0,
+         "value": float(count), "key": ""}
+        for name, manifest in ((name, load_manifest(known)) for name, known in PAPER_SETS.items())
+        for metric, count in zip(
+            item.metrics, (len(manifest.classes), manifest.n_train, manifest.n_test), strict=True
+        )
+    ]  # fmt: skip
+
+
 def _values(item: Item, run: Run) -> Iterator[dict[str, Any]]:
     if item.reads == "split":
         for part in item.metrics:
@@ -102,9 +118,20 @@ def _values(item: Item, run: Run) -> Iterator[dict[str, Any]]:
                 for label, count in enumerate(counts):
                     yield {"metric": part, "x": label, "y": client, "value": count}
         return
-    records = run.records() if item.reads == "rounds" else [run.result]
-    for record in records:
+    for record in _records(item, run):
         for metric in item.metrics:
             value = record.get(metric)
             if value is not None:
                 yield {"metric": metric, "x": record["round"], "y": None, "value": value}
+
+
+def _records(item: Item, run: Run) -> list[dict[str, Any]]:
+    """The rows that an item takes its values from."""
+    if item.reads == "final":
+        return [run.result]
+    records = run.records()
+    if item.reads == "first":
+        return records[:1]
+    if item.reads == "labels":
+        return [record | upload_distances(record["labels"]) for record in records if "labels" in record]
+    return records

@@ -6,7 +6,7 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.paper.items import Item
-from fedcopl_lab.report._printed import printed
+from fedcopl_lab.paper.printed import printed
 from fedcopl_lab.report._tables import summary
 from fedcopl_lab.report._words import item_of, lines_of, order, scale, setting_of
 

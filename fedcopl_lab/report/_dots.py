@@ -7,7 +7,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
 from fedcopl_lab.paper.items import Item
-from fedcopl_lab.report._printed import printed
+from fedcopl_lab.paper.printed import printed
 from fedcopl_lab.report._style import (
     DOUBLE,
     INK,

@@ -14,9 +14,9 @@ from fedcopl_lab._files import write_atomic
 from fedcopl_lab.paper.claims import claims
 from fedcopl_lab.paper.items import Item
 from fedcopl_lab.paper.measured import measured
+from fedcopl_lab.paper.printed import printed
 from fedcopl_lab.report._compare import against_committed, gaps
 from fedcopl_lab.report._plots import draw
-from fedcopl_lab.report._printed import printed
 from fedcopl_lab.report._save import provenance
 from fedcopl_lab.report._style import file_bytes
 from fedcopl_lab.report._tables import seeds_text, summary, table

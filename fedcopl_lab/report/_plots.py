@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import configure
-from fedcopl_lab.paper.items import Item
+from fedcopl_lab.paper.items import Drawing, Item
 from fedcopl_lab.report._diagram import overview
 from fedcopl_lab.report._dots import table_dots
 from fedcopl_lab.report._skew import label_skew
@@ -47,13 +47,11 @@ def draw(item_id: Item | str, numbers: pd.DataFrame | None = None, profile: str 
     """
     item = item_of(item_id)
     with style():
-        if item.id == "fedcopl_main_fig1":
+        if item.drawing == "overview":
             return overview()
         if numbers is None:
             raise FedCoPLError(f"{item.id} cannot be drawn without numbers; pass measured({profile!r}) or collect(…)")
-        if item.id not in _DRAWINGS:
-            raise FedCoPLError(f"there is no drawing for {item.id}; known: {', '.join(_DRAWINGS)}")
-        return _DRAWINGS[item.id](item, lines_of(item, numbers, _NEEDS.get(item.id, ("accuracy",))), profile)
+        return _DRAWINGS[item.drawing](item, lines_of(item, numbers, item.metrics[:1]), profile)
 
 
 def _drift(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
@@ -118,10 +116,10 @@ def _sweep(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         axes.margins(x=0.08, y=0.18)
         axes.set_ylabel(metric_name(metric).replace(", ", ",\n") + (" (%)" if is_share(metric) else ""))
         percent_axis(axes)
-        if item.id in _SETTINGS:
-            name, used = _SETTINGS[item.id]
-            axes.set_xlabel(f"{name} (dotted: {profile})")
-            axes.axvline(used(profile), color=QUIET, linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
+        if item.field:
+            used = float(getattr(configure(profile, method=item.cells(profile)[0].config.method), item.field))
+            axes.set_xlabel(f"{item.axis} (dotted: {profile})")
+            axes.axvline(used, color=QUIET, linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
     _headline(figure, item, lines, profile, metrics[0])
     return figure
 
@@ -168,22 +166,10 @@ def _headline(figure: Figure, item: Item, lines: pd.DataFrame, profile: str, met
 
 
 _SWEPT = {"accuracy": Look(BLUE, "o"), "label_accuracy": Look(ORANGE, "s"), "loss_last_epoch": Look(PURPLE, "^")}
-_SETTINGS: dict[str, tuple[str, Callable[[str], float]]] = {
-    "fedcopl_ours_fpl_shots": (
-        "FPL's shots per class and client",
-        lambda profile: float(configure(profile, method="PromptFL").fpl_shots),
-    ),
-}
-_DRAWINGS: dict[str, Callable[[Item, pd.DataFrame, str], Figure]] = {
-    "fedcopl_main_table1": table_dots,
-    "fedcopl_main_table6": table_dots,
-    "fedcopl_main_fig2": _drift,
-    "fedcopl_supp_fig3": _skew,
-    "fedcopl_supp_fig4": _labels,
-    "fedcopl_ours_fpl_shots": _sweep,
-}
-_NEEDS = {
-    "fedcopl_main_fig2": ("drift_text", "drift_visual", "cosine_text", "cosine_visual"),
-    "fedcopl_supp_fig3": ("train",),
-    "fedcopl_supp_fig4": ("label_accuracy",),
+_DRAWINGS: dict[Drawing, Callable[[Item, pd.DataFrame, str], Figure]] = {
+    "dots": table_dots,
+    "drift": _drift,
+    "skew": _skew,
+    "labels": _labels,
+    "sweep": _sweep,
 }

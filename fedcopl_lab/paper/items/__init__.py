@@ -1,0 +1,58 @@
+"""Every table and figure that can be regenerated, and the runs each of its cells needs."""
+
+from collections.abc import Sequence
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.config import did_you_mean
+from fedcopl_lab.paper.items._columns import PAPER_SETS
+from fedcopl_lab.paper.items._item import SEEDS, Cell, Drawing, Item, NotRun
+from fedcopl_lab.paper.items._main import MAIN
+from fedcopl_lab.paper.items._ours import OURS
+from fedcopl_lab.paper.items._supplement import SUPPLEMENT
+
+ITEMS: tuple[Item, ...] = (*MAIN, *SUPPLEMENT, *OURS)
+
+GROUPS = ("paper", "beyond", "fedcopl", "sage", "all")
+"""Names for several items at once; ``paper`` is what the papers show and the default."""
+
+__all__ = ["GROUPS", "ITEMS", "PAPER_SETS", "SEEDS", "Cell", "Drawing", "Item", "NotRun", "find_items"]
+
+
+def find_items(names: Sequence[str] | None = None) -> tuple[Item, ...]:
+    """The items of these ids, sources or groups; without names those of the papers.
+
+    Args:
+        names: such as ``"fedcopl_main_table1"``, ``"main Table 1"`` (FedCoPL's where both papers have one), or a
+            group: ``"paper"``, ``"beyond"`` (ours), ``"fedcopl"``, ``"sage"``, ``"all"``.
+
+    Raises:
+        FedCoPLError: an unknown name, with the known ones.
+
+    >>> find_items(["main Table 1"])[0].id
+    'fedcopl_main_table1'
+    """
+    found: dict[Item, None] = {}
+    for name in names or ("paper",):
+        found |= dict.fromkeys(_named(name.lower()))
+    return tuple(found)
+
+
+def _named(name: str) -> tuple[Item, ...]:
+    groups = {
+        "all": ITEMS,
+        "paper": tuple(item for item in ITEMS if not item.beyond),
+        "beyond": tuple(item for item in ITEMS if item.beyond),
+        "fedcopl": tuple(item for item in ITEMS if item.id.startswith("fedcopl_")),
+        "sage": tuple(item for item in ITEMS if item.id.startswith("sage_")),
+    }
+    if groups.get(name):
+        return groups[name]
+    by_name: dict[str, Item] = {}
+    for item in ITEMS:
+        by_name.setdefault(item.id, item)
+        if not item.beyond:
+            by_name.setdefault(item.source.lower(), item)
+    if name not in by_name:
+        known = ", ".join([*GROUPS, *(item.id for item in ITEMS)])
+        raise FedCoPLError(f"unknown item {name!r}{did_you_mean(name, [*by_name, *GROUPS])}; known: {known}")
+    return (by_name[name],)

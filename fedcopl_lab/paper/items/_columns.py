@@ -1,0 +1,75 @@
+"""The columns of FedCoPL's tables in each profile: the paper's data sets, or the ones that stand for them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from fedcopl_lab.config import configure
+from fedcopl_lab.paper.items._item import Cell
+
+DIRICHLET: dict[str, dict[str, Any]] = {"β = 0.1": {"beta": 0.1}, "β = 0.05": {"beta": 0.05}}
+QUANTITY: dict[str, dict[str, Any]] = {"quantity": {"scheme": "quantity"}}
+ALL_SPLITS = DIRICHLET | QUANTITY
+ONE_SPLIT = {"β = 0.1": DIRICHLET["β = 0.1"]}
+
+_STANDS_FOR_ALL = {"smoke": "digits"}
+_FEW_CLIENTS = {"n_clients": 5}  # the paper's choice for the two sets with the fewest images per class
+_OF_PAPER: dict[str, dict[str, Any]] = {
+    "DTD": {"dataset": "dtd"},
+    "RESISC45": {"dataset": "resisc45"},
+    "CUB": {"dataset": "cub"} | _FEW_CLIENTS,
+    "UCF101": {"dataset": "ucf101"} | _FEW_CLIENTS,
+    "CIFAR-10": {"dataset": "cifar10"},
+    "CIFAR-100": {"dataset": "cifar100"},
+}
+
+SETS = tuple(_OF_PAPER)
+PAPER_SETS: dict[str, str] = {name: own["dataset"] for name, own in _OF_PAPER.items()}
+"""The paper's name of each data set -> ours."""
+
+SMOKE_DIFFERS = (
+    "The smoke profile runs 1,797 real handwritten digits and a small CLIP trained on printed glyphs, "
+    "not the paper's six data sets and OpenAI's ViT-B/32: compare orders and gaps, never the numbers."
+)
+
+
+Columns = dict[str, dict[str, Any]]
+
+
+def data_columns(profile: str, splits: Columns, sets: Iterable[str] = SETS, stand_in: Columns | None = None) -> Columns:
+    """Column name -> settings: each of the paper's sets at each split, or each split where one set stands for all.
+
+    Args:
+        profile: name of the profile.
+        splits: split name -> settings.
+        sets: the paper's data sets.
+        stand_in: the splits of a profile where one set stands for all, where they differ.
+
+    >>> data_columns("smoke", DIRICHLET)
+    {'β = 0.1': {'beta': 0.1}, 'β = 0.05': {'beta': 0.05}}
+    """
+    if profile in _STANDS_FOR_ALL:
+        return dict(splits if stand_in is None else stand_in)
+    return {f"{name}, {split}": _OF_PAPER[name] | own for name in sets for split, own in splits.items()}
+
+
+def grid(profile: str, rows: dict[str, dict[str, Any]], columns: dict[str, dict[str, Any]]) -> list[Cell]:
+    """One cell for each row and column."""
+    return [
+        Cell(row, column, configure(profile, **(settings | there)))
+        for row, settings in rows.items()
+        for column, there in columns.items()
+    ]
+
+
+ZERO_SHOT: dict[str, dict[str, Any]] = {"Zero-shot CLIP": {"method": "zero-shot"}}
+FEDCOPL: dict[str, dict[str, Any]] = {"FedCoPL": {"method": "FedCoPL"}}
+BASELINES = ("PromptFL", "PromptProx", "pFedPrompt", "FedOTP")
+
+
+def with_labels(methods: Iterable[str], labellers: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Row name -> settings for each trainer with each labeller, in the order of the paper's tables.
+
+    >>> list(with_labels(["PromptFL"], ["FPL", "CPL"]))
+    ['PromptFL + FPL', 'PromptFL + CPL']
+    """
+    return {f"{method} + {name}": {"method": method, "labeller": name} for method in methods for name in labellers}

@@ -1,0 +1,101 @@
+"""What an item is: a table or figure, and the runs each of its cells needs."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from fedcopl_lab.config import RunConfig
+
+Reads = Literal["final", "first", "rounds", "labels", "split", "manifests", "nothing"]
+"""What of each run an item takes: last round, first round, every round, every label phase, the split; or what
+stands in the manifests, or nothing."""
+
+Drawing = Literal["overview", "statistics", "dots", "drift", "labels", "sweep", "lines", "surface", "skew", "spread",
+                  "uploads"]  # fmt: skip
+"""Kinds of picture; the report has one drawing function for each."""
+
+SEEDS = (0, 1, 2)
+"""Seeds of the committed measurements, as many as the paper's trials; each draws its own partition, prompts and
+batches."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row × column of a table, or one curve of a figure, before the seed is chosen.
+
+    Attributes:
+        series: row of the table or curve of the figure, such as ``"FedCoPL"``.
+        column: column or panel, such as ``"β = 0.1"``.
+        config: the run behind it, for seed 0.
+    """
+
+    series: str
+    column: str
+    config: RunConfig
+
+
+@dataclass(frozen=True)
+class NotRun:
+    """A cell of the paper that a profile cannot run.
+
+    Attributes:
+        column: column or panel, such as ``"K = 50"``.
+        reason: why, in one sentence.
+    """
+
+    column: str
+    reason: str
+
+
+def _none(profile: str) -> Sequence[NotRun]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Item:
+    """A table or figure of a paper, or one of ours beside it.
+
+    Attributes:
+        id: file name in ``figures/`` and name on the command line.
+        source: where it stands in the paper, such as ``"main Table 1"``; ``"ours"`` for what it does not have.
+        title: what it shows, in a few words.
+        question: the question it answers, in one sentence.
+        reads: what of each run it takes.
+        metrics: names of the row values it takes.
+        drawing: kind of its picture.
+        notebook: the notebook that explains it.
+        cells: profile -> its cells.
+        differs: what differs from the paper's, one sentence each.
+        axis: for a sweep, what the columns' numbers are.
+        field: for a sweep, the setting they are values of.
+        seeds: seeds it uses; None takes those asked for.
+        not_run: profile -> columns of the paper that it cannot run.
+    """
+
+    id: str
+    source: str
+    title: str
+    question: str
+    reads: Reads
+    metrics: tuple[str, ...]
+    drawing: Drawing
+    notebook: str
+    cells: Callable[[str], Sequence[Cell]]
+    differs: tuple[str, ...]
+    axis: str = ""
+    field: str = ""
+    seeds: tuple[int, ...] | None = None
+    not_run: Callable[[str], Sequence[NotRun]] = _none
+
+    @property
+    def beyond(self) -> bool:
+        """Whether it is ours, beside what the papers show."""
+        return self.source == "ours"
+
+    def runs(self, profile: str, seeds: Sequence[int] = SEEDS, **changes: Any) -> list[tuple[Cell, RunConfig]]:
+        """Every (cell, run) of the item: its cells at each seed, with ``changes`` such as ``device``."""
+        chosen = self.seeds if self.seeds is not None else seeds
+        return [(cell, replace(cell.config, seed=s, **changes)) for cell in self.cells(profile) for s in chosen]
+
+    def __repr__(self) -> str:
+        return f"Item({self.id}: {self.source}, {self.title})"

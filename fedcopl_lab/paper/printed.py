@@ -1,0 +1,93 @@
+"""Which printed numbers belong beside which of our rows."""
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import pandas as pd
+
+from fedcopl_lab.paper.claims import claims
+from fedcopl_lab.paper.items import find_items
+
+_ABLATION = {
+    "0;0;0": "PromptFL + FPL (printed as no part)",
+    "0;0;1": "allocation",
+    "0;1;1": "entropy filter, allocation",
+    "1;0;1": "confidence filter, allocation",
+    "1;1;1": "all three (FedCoPL)",
+}
+_AVERAGED = {"0;0": "neither", "1;1": "text and visual", "1;0": "text only", "0;1": "visual only (FedCoPL)"}
+_STATISTICS = {"classes": "n_classes", "training_size": "n_train", "testing_size": "n_test"}
+
+_NOTHING = pd.DataFrame({"series": [], "column": [], "value": []})
+
+
+def printed(item_id: str, metric: str = "accuracy") -> pd.DataFrame:
+    """What the paper prints for the rows of an item: columns series, column (``"DTD, β = 0.1"``), value in percent.
+
+    Empty when the paper prints no numbers for it, as for a figure.
+
+    >>> printed("fedcopl_main_table6")["series"].unique().tolist()
+    ['neither', 'text and visual', 'text only', 'visual only (FedCoPL)']
+    """
+    if (item_id, metric) not in _SERIES:
+        return _NOTHING.copy()
+    table = claims("fedcopl", find_items([item_id])[0].source)
+    series_of, column_of = _SERIES[item_id, metric]
+    lines = [{"series": series_of(row), "column": column_of(row), "value": row["value_number"]}
+             for row in map(_by_name, table.to_dict("records"))]  # fmt: skip
+    return pd.DataFrame([line for line in lines if line["series"] is not None])
+
+
+def _by_name(row: dict[Hashable, Any]) -> dict[str, Any]:
+    return {str(name): value for name, value in row.items()}
+
+
+_Name = Callable[[dict[str, Any]], str | None]
+
+
+def _trainer(row: dict[str, Any]) -> str:
+    method, labeller = row["method"], row["labeller"]
+    if method in ("zero-shot", "FedCoPL"):
+        return "Zero-shot CLIP" if method == "zero-shot" else "FedCoPL"
+    return f"{method} + {labeller}"
+
+
+def _labeller(row: dict[str, Any]) -> str:
+    return str(row["labeller"])
+
+
+def _ablation(row: dict[str, Any]) -> str:
+    return _ABLATION[row["param_value"]]
+
+
+def _averaged(row: dict[str, Any]) -> str:
+    return _AVERAGED[row["param_value"]]
+
+
+def _split(row: dict[str, Any]) -> str:
+    split = "quantity" if row["partition"] == "quantity" else f"β = {row['beta']:g}"
+    return f"{row['dataset']}, {split}"
+
+
+def _dataset(row: dict[str, Any]) -> str:
+    return f"{row['dataset']}, β = 0.1"
+
+
+def _level(row: dict[str, Any]) -> str:
+    return f"{float(row['param_value']):.2f}"
+
+
+def _statistic(metric: str) -> _Name:
+    return lambda row: str(row["dataset"]) if _STATISTICS[row["param"]] == metric else None
+
+
+_SERIES: dict[tuple[str, str], tuple[_Name, _Name]] = {
+    **{(f"fedcopl_main_table{number}", "accuracy"): (_trainer, _split) for number in (1, 2, 3, 4)},
+    ("fedcopl_main_table5", "accuracy"): (_ablation, _split),
+    ("fedcopl_main_table6", "accuracy"): (_averaged, _split),
+    ("fedcopl_supp_table2", "accuracy"): (_trainer, _split),
+    ("fedcopl_supp_table3", "label_accuracy"): (_labeller, _split),
+    ("fedcopl_supp_table4", "accuracy"): (_dataset, _level),
+    ("fedcopl_supp_table5", "accuracy"): (_dataset, _level),
+    **{("fedcopl_supp_table1", metric): (_statistic(metric), lambda row: "printed") for metric in _STATISTICS.values()},
+}
