@@ -126,15 +126,30 @@ def test_unused_vocabulary_rows_are_the_same_small_noise(tiny):
     assert torch.equal(reloaded.token_embedding.weight, table)
 
 
-def test_files_are_small_and_agree_with_each_other(tiny):
-    content = WEIGHTS.read_bytes()
-    assert len(content) == CARD["bytes"] <= 4 * 2**20
-    assert hashlib.sha256(content).hexdigest() == CARD["sha256"] == tiny.sha256
-    pages = card_files(CARD)
-    assert (EMBEDDED_FOLDER / "tiny.md").read_text(encoding="utf-8") == pages["tiny.md"]
-    manifest = read_manifest_table("tiny")
+@pytest.mark.parametrize("name", clip.EMBEDDED_MODELS)
+def test_files_are_small_and_agree_with_each_other(name):
+    content = (EMBEDDED_FOLDER / f"{name}.safetensors").read_bytes()
+    card = json.loads((EMBEDDED_FOLDER / f"{name}.card.json").read_text(encoding="utf-8"))
+    assert len(content) == card["bytes"] <= 8 * 2**20
+    assert hashlib.sha256(content).hexdigest() == card["sha256"] == lab.load_clip(name).sha256
+    pages = card_files(card)
+    assert (EMBEDDED_FOLDER / f"{name}.md").read_text(encoding="utf-8") == pages[f"{name}.md"]
+    manifest = read_manifest_table(name)
     assert manifest["kind"] == "weights"
-    assert (manifest["sha256"], manifest["bytes"], manifest["licence"]) == (CARD["sha256"], CARD["bytes"], "MIT")
+    assert (manifest["sha256"], manifest["bytes"], manifest["licence"]) == (card["sha256"], card["bytes"], "MIT")
+
+
+@pytest.mark.parametrize("name", ["tiny-p1", "tiny-rn"])
+def test_other_backbones_read_digits_as_their_cards_say(name):
+    """The label step's own zero-shot predictions on the digits at the model's size."""
+    bundle = lab.load_clip(name)
+    digits = lab.load_dataset("digits", image_size=bundle.image_size)
+    card = json.loads((EMBEDDED_FOLDER / f"{name}.card.json").read_text(encoding="utf-8"))
+    right = (lab.zero_shot(bundle, digits).logits.argmax(dim=1) == digits.labels).double()
+    per_class = [right[digits.labels == digit].mean().item() for digit in range(10)]
+    assert right.mean().item() == pytest.approx(card["digits_accuracy"], abs=0.005)
+    assert per_class == pytest.approx(card["digits_accuracy_per_class"], abs=0.02)
+    assert max(per_class) - min(per_class) > 0.2, "biased between classes, as CLIP is"
 
 
 @pytest.mark.parametrize("damage", ["flipped", "truncated", "missing"])

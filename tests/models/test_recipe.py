@@ -18,6 +18,7 @@ from fedcopl_lab.models import TinyRecipe, _card, train_tiny
 from fedcopl_lab.models._captions import DIGIT_WORDS, TEMPLATES, caption_table
 from fedcopl_lab.models._checkpoint import EMBEDDED_FOLDER, build_clip, clip_from_bytes, model_config
 from fedcopl_lab.models._recipe import contrastive_loss
+from fedcopl_lab.models.clip import EMBEDDED_MODELS
 from fedcopl_lab.seeding import derived_seed
 
 # One thread: on a busy machine two threads mostly wait for each other.
@@ -98,14 +99,15 @@ def test_training_reaches_every_weight(trained):
     assert unmoved == []
 
 
-def test_packaged_card_is_of_the_recipe_in_the_package():
-    card = json.loads((EMBEDDED_FOLDER / "tiny.card.json").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("name", EMBEDDED_MODELS)
+def test_packaged_card_is_of_the_recipe_in_the_package(name):
+    card = json.loads((EMBEDDED_FOLDER / f"{name}.card.json").read_text(encoding="utf-8"))
     recipe = TinyRecipe()
     assert card["recipe"]["steps"] == recipe.steps
     assert card["recipe"]["lr"] == recipe.lr
     assert card["recipe"]["distortion"]["bend"] == recipe.distortion.bend
     assert card["templates"] == list(TEMPLATES)
-    assert card["minutes"] <= 5
+    assert card["minutes"] <= 10
 
 
 def slow_loss(images, texts, image_labels, text_labels, scale):
@@ -161,10 +163,11 @@ def test_captions_name_their_digit_and_fit_the_context():
     assert repr(table).startswith("CaptionTable(")
 
 
-def test_train_embedded_makes_a_short_trial(tmp_path):
-    trained = lab.train_embedded("tiny", out_dir=tmp_path / "deep" / "trial", steps=2, progress=False)
+@pytest.mark.parametrize("name", EMBEDDED_MODELS)
+def test_train_embedded_makes_a_short_trial(name, tmp_path):
+    trained = lab.train_embedded(name, out_dir=tmp_path / "deep" / "trial", steps=2, progress=False)
     assert trained.card["recipe"]["steps"] == 2
-    assert (tmp_path / "deep" / "trial" / "tiny.safetensors").is_file()
+    assert (tmp_path / "deep" / "trial" / f"{name}.safetensors").is_file()
 
 
 @pytest.mark.parametrize(
