@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._lazy import lazy_names
-from fedcopl_lab.config import PromptConfig, RunConfig, configure
+from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig, configure
 
 _STEPS = (
-    "Allocation", "Evaluation", "FilteredSet", "LocalUpdate", "Predictions", "PromptState", "PseudoLabels",
-    "aggregate", "allocate", "cosine_distance", "drift_diversity", "evaluate", "filter_confident",
-    "select_top", "train_round", "zero_shot",
+    "Allocation", "CorrectedLabels", "Evaluation", "FilteredSet", "LocalUpdate", "Predictions", "PromptState",
+    "PseudoLabels", "aggregate", "allocate", "correct_pseudo_labels", "cosine_distance", "drift_diversity",
+    "evaluate", "filter_confident", "select_top", "train_round", "zero_shot",
 )  # fmt: skip
 _DATA = (
     "Dataset", "Federation", "Shard", "dirichlet_partition", "iid_partition", "load_dataset", "partition",
     "quantity_partition",
 )  # fmt: skip
-_MODELS = ("CLIPBundle", "PromptedCLIP", "load_clip", "train_embedded")
+_MODELS = ("CLIPBundle", "PromptedCLIP", "ResNet8", "draw_resnet8", "load_clip", "train_embedded")
 
 _WHERE = {
     **dict.fromkeys(_STEPS, ".steps"),
@@ -41,9 +41,10 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
         quantity_partition,
     )
     from fedcopl_lab.engine import run, sweep
-    from fedcopl_lab.models import CLIPBundle, PromptedCLIP, load_clip, train_embedded
+    from fedcopl_lab.models import CLIPBundle, PromptedCLIP, ResNet8, draw_resnet8, load_clip, train_embedded
     from fedcopl_lab.steps import (
         Allocation,
+        CorrectedLabels,
         Evaluation,
         FilteredSet,
         LocalUpdate,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
         PseudoLabels,
         aggregate,
         allocate,
+        correct_pseudo_labels,
         cosine_distance,
         drift_diversity,
         evaluate,
@@ -63,7 +65,7 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from fedcopl_lab.store import Run, Store, runs
 
 __version__ = "0.1.0"
-__all__ = ["FedCoPLError", "PromptConfig", "RunConfig", "configure", *_WHERE]
+__all__ = ["FedCoPLError", "PromptConfig", "RunConfig", "SageConfig", "configure", *_WHERE]
 
 __getattr__, _dir = lazy_names(__name__, _WHERE)
 

@@ -6,17 +6,31 @@ from fedcopl_lab.config._key import NUMERICS, run_key
 from fedcopl_lab.config._presets import AUTHORS_MODE, CPL_LEVELS, METHODS, NATIVE_MODE, PROFILES, cpl_levels
 from fedcopl_lab.config._prompting import PRIVATE_NOISE, PromptConfig
 from fedcopl_lab.config._run import RunConfig
+from fedcopl_lab.config._sage import (
+    KAPPA_STAR,
+    SAGE_AUTHORS_MODE,
+    SAGE_METHODS,
+    SAGE_PROFILES,
+    SageConfig,
+    SageMethodName,
+)
 
 __all__ = [
     "AUTHORS_MODE",
     "CPL_LEVELS",
+    "KAPPA_STAR",
     "METHODS",
     "NATIVE_MODE",
     "NUMERICS",
     "PRIVATE_NOISE",
     "PROFILES",
+    "SAGE_AUTHORS_MODE",
+    "SAGE_METHODS",
+    "SAGE_PROFILES",
     "PromptConfig",
     "RunConfig",
+    "SageConfig",
+    "SageMethodName",
     "config_from",
     "configure",
     "cpl_levels",

@@ -2,44 +2,76 @@
 
 import dataclasses
 import os
-from typing import Any, cast, get_args
+from typing import Any, cast, get_args, overload
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config._checks import did_you_mean, pick
 from fedcopl_lab.config._presets import AUTHORS_MODE, METHODS, NATIVE_MODE, PROFILES, Mode
 from fedcopl_lab.config._prompting import PromptConfig, PromptMethodName
 from fedcopl_lab.config._run import RunConfig
+from fedcopl_lab.config._sage import (
+    PAPER_ROUNDS,
+    SAGE_AUTHORS_MODE,
+    SAGE_METHODS,
+    SAGE_PROFILES,
+    SageConfig,
+    SageMethodName,
+)
 
 
+@overload
+def configure(profile: str | None = ..., *, method: SageMethodName, mode: str = ..., **changes: Any) -> SageConfig: ...
+@overload
 def configure(
-    profile: str | None = None, *, method: str = "FedCoPL", mode: str = "paper", **changes: Any
-) -> PromptConfig:
+    profile: str | None = ..., *, method: PromptMethodName = ..., mode: str = ..., **changes: Any
+) -> PromptConfig: ...
+@overload
+def configure(profile: str | None = ..., *, method: str, mode: str = ..., **changes: Any) -> Any: ...
+def configure(profile: str | None = None, *, method: str = "FedCoPL", mode: str = "paper", **changes: Any) -> Any:
     """A complete run configuration: the profile, then the method's preset, then the mode, then your changes.
 
     Args:
-        profile: ``"smoke"`` or ``"paper"``; None takes ``$FEDCOPL_LAB_PROFILE`` or ``"smoke"``.
-        method: ``"zero-shot"``, ``"PromptFL"``, ``"PromptProx"``, ``"pFedPrompt"``, ``"FedOTP"`` or ``"FedCoPL"``.
-        mode: ``"paper"``, one setting for all methods as its Table 1 compares them; ``"authors"`` for the
-            released code's behaviour (:data:`AUTHORS_MODE`); ``"native"`` for each baseline's own defaults
-            (:data:`NATIVE_MODE`).
-        changes: any field of :class:`PromptConfig`.
+        profile: ``"smoke"``, ``"mini"`` (SAGE only) or ``"paper"``; None takes ``$FEDCOPL_LAB_PROFILE`` or ``"smoke"``.
+        method: a method of FedCoPL's tables (:data:`METHODS`) or of SAGE's (:data:`SAGE_METHODS`).
+        mode: ``"paper"``, one setting for all methods as the papers' tables compare them; ``"authors"`` for the
+            released code's behaviour (:data:`AUTHORS_MODE`, :data:`SAGE_AUTHORS_MODE`); ``"native"`` for each FedCoPL
+            baseline's own defaults (:data:`NATIVE_MODE`).
+        changes: any field of :class:`PromptConfig`, or of :class:`SageConfig` for SAGE's methods.
 
     Raises:
         FedCoPLError: an unknown profile, method or field, or a value outside its range.
 
     >>> configure("smoke", method="PromptFL", labeller="CoPL").aggregate
     'both'
+    >>> configure("smoke", method="SAGE").threshold
+    0.95
 
     Shown in notebook ``00_quickstart``.
     """
-    name = profile or os.environ.get("FEDCOPL_LAB_PROFILE") or "smoke"
-    known = setting_names()
-    for field in changes:
-        if field not in known:
-            raise FedCoPLError(f"unknown setting {field!r}{did_you_mean(field, known)}")
-    preset = {**pick(PROFILES, name, "profile"), **pick(METHODS, method, "method")}
+    pick({**METHODS, **SAGE_METHODS}, method, "method")
     if mode not in get_args(Mode):
         raise FedCoPLError(f"mode={mode!r} is unknown; choose one of {', '.join(get_args(Mode))}")
+    name = profile or os.environ.get("FEDCOPL_LAB_PROFILE") or "smoke"
+    if method in SAGE_METHODS:
+        return _configure_sage(name, cast(SageMethodName, method), mode, changes)
+    return _configure_prompting(name, cast(PromptMethodName, method), mode, changes)
+
+
+def config_from(settings: dict[str, Any]) -> RunConfig:
+    """The configuration that :meth:`RunConfig.as_dict` wrote."""
+    kind = SageConfig if settings.get("method") in SAGE_METHODS else PromptConfig
+    return kind(**settings)
+
+
+def setting_names(kind: type[RunConfig] | None = None) -> set[str]:
+    """Every setting of that kind of run; None: of any kind."""
+    kinds = (PromptConfig, SageConfig) if kind is None else (kind,)
+    return {field.name for one in kinds for field in dataclasses.fields(one)}
+
+
+def _configure_prompting(name: str, method: PromptMethodName, mode: str, changes: dict[str, Any]) -> PromptConfig:
+    _check_names(changes, PromptConfig, method)
+    preset = {**pick(PROFILES, name, "profile"), **METHODS[method]}
     if mode == "authors":
         preset.update(AUTHORS_MODE)
     if mode == "native":
@@ -49,14 +81,25 @@ def configure(
     if changes.get("scheme") == "quantity":
         preset["fraction"] = 0.2
     preset.update(changes)
-    return PromptConfig(profile=name, method=cast(PromptMethodName, method), **preset)
+    return PromptConfig(profile=name, method=method, **preset)
 
 
-def config_from(settings: dict[str, Any]) -> RunConfig:
-    """The configuration that :meth:`RunConfig.as_dict` wrote."""
-    return PromptConfig(**settings)
+def _configure_sage(name: str, method: SageMethodName, mode: str, changes: dict[str, Any]) -> SageConfig:
+    _check_names(changes, SageConfig, method)
+    preset = {**pick(SAGE_PROFILES, name, "profile"), **SAGE_METHODS[method]}
+    if name == "paper" and changes.get("dataset") in PAPER_ROUNDS:
+        preset["rounds"] = PAPER_ROUNDS[changes["dataset"]]
+    if mode == "authors":
+        preset.update(SAGE_AUTHORS_MODE)
+    if changes.get("scheme") == "iid":
+        preset["alpha"] = None
+    preset.update(changes)
+    return SageConfig(profile=name, method=method, **preset)
 
 
-def setting_names() -> set[str]:
-    """Every setting that some run has."""
-    return {field.name for field in dataclasses.fields(PromptConfig)}
+def _check_names(changes: dict[str, Any], kind: type[RunConfig], method: str) -> None:
+    known = setting_names(kind)
+    for field in changes:
+        if field not in known:
+            other = f" of {method}, though of other methods" if field in setting_names() else ""
+            raise FedCoPLError(f"unknown setting {field!r}{other}{did_you_mean(field, known)}")

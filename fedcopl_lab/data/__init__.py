@@ -13,6 +13,7 @@ from fedcopl_lab.data._manifests import (
 
 if TYPE_CHECKING:
     from fedcopl_lab.data._cache import CachedImages, cached_images
+    from fedcopl_lab.data._channel_statistics import ChannelStatistics, channel_statistics
     from fedcopl_lab.data._datasets import PAPER_DATASETS, Dataset, load_dataset
     from fedcopl_lab.data._dirichlet import dirichlet_partition
     from fedcopl_lab.data._download import DownloadError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from fedcopl_lab.data._fetch import Verification, download_of, get, state_of, verify
     from fedcopl_lab.data._heterogeneity import Heterogeneity, heterogeneity
     from fedcopl_lab.data._iid import iid_partition
+    from fedcopl_lab.data._operations import OPERATIONS, apply_operation
     from fedcopl_lab.data._quantity import quantity_partition
     from fedcopl_lab.data._readers import read_source
     from fedcopl_lab.data._resize import resized
@@ -28,10 +30,21 @@ if TYPE_CHECKING:
     from fedcopl_lab.data._shards import Shard
     from fedcopl_lab.data._sources import ImageSource
     from fedcopl_lab.data._split_table import restore_federation, split_table
+    from fedcopl_lab.data._views import (
+        StrongDraws,
+        WeakDraws,
+        draw_strong,
+        draw_weak,
+        normalise,
+        strong_view,
+        weak_view,
+    )
 
 __all__ = [
+    "OPERATIONS",
     "PAPER_DATASETS",
     "CachedImages",
+    "ChannelStatistics",
     "Dataset",
     "DownloadError",
     "Federation",
@@ -39,11 +52,17 @@ __all__ = [
     "ImageSource",
     "Manifest",
     "Shard",
+    "StrongDraws",
     "Verification",
+    "WeakDraws",
+    "apply_operation",
     "cached_images",
+    "channel_statistics",
     "data_root",
     "dirichlet_partition",
     "download_of",
+    "draw_strong",
+    "draw_weak",
     "get",
     "heterogeneity",
     "iid_partition",
@@ -51,6 +70,7 @@ __all__ = [
     "load_dataset",
     "load_manifest",
     "manifest_folder",
+    "normalise",
     "partition",
     "quantity_partition",
     "read_manifest_table",
@@ -60,7 +80,9 @@ __all__ = [
     "sage_partition",
     "split_table",
     "state_of",
+    "strong_view",
     "verify",
+    "weak_view",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -74,6 +96,11 @@ __getattr__, __dir__ = lazy_names(
         "DownloadError": "._download",
         "ImageSource": "._sources",
         "Shard": "._shards",
+        **dict.fromkeys(("OPERATIONS", "apply_operation"), "._operations"),
+        **dict.fromkeys(("ChannelStatistics", "channel_statistics"), "._channel_statistics"),
+        **dict.fromkeys(
+            ("StrongDraws", "WeakDraws", "draw_strong", "draw_weak", "normalise", "strong_view", "weak_view"), "._views"
+        ),
         "data_root": "._roots",
         "read_source": "._readers",
         "resized": "._resize",

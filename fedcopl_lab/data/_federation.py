@@ -110,6 +110,7 @@ def partition(
     min_train: int | None = None,
     min_test: int | None = None,
     test_split: str | None = None,
+    labelled_per_class: int | None = None,
 ) -> Federation:
     """Divide a data set among clients.
 
@@ -131,6 +132,7 @@ def partition(
             code checks, 10 under ``"dirichlet"`` and 1 otherwise.
         min_test: fewest test images of a client. ``None``: 5; in mode ``"authors"`` 0.
         test_split: as in the scheme's own function. ``None``: its default.
+        labelled_per_class: SAGE's labelled images of every class, in place of the share ``label_fraction``.
 
     Returns:
         The :class:`Federation`.
@@ -146,7 +148,9 @@ def partition(
     """
     if alpha is not None or label_fraction is not None:
         refuse_options_of_fedcopl(beta=beta, min_test=min_test, test_split=test_split)
-        return _sage_federation(dataset, scheme, n_clients, alpha, label_fraction, seed, mode, min_train)
+        return _sage_federation(
+            dataset, scheme, n_clients, alpha, label_fraction, seed, mode, min_train, labelled_per_class
+        )
     _check_scheme(scheme, beta, test_split)
     default_train = 10 if mode != "authors" or scheme == "dirichlet" else 1
     default_test = 0 if mode == "authors" else 5
@@ -237,10 +241,12 @@ def _sage_federation(
     seed: int,
     mode: Mode,
     min_train: int | None,
+    per_class: int | None,
 ) -> Federation:
     if label_fraction is None:
         raise FedCoPLError(f"alpha={alpha} without label_fraction; give the share of labelled images, such as 0.1")
-    per_class = dict(dataset.manifest.labelled_per_class).get(float(label_fraction)) if mode == "authors" else None
+    if per_class is None and mode == "authors":
+        per_class = dict(dataset.manifest.labelled_per_class).get(float(label_fraction))
     shards = sage_partition(
         dataset.train_labels,
         n_clients,

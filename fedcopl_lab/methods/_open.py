@@ -5,9 +5,11 @@ from typing import Any, Protocol, runtime_checkable
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config import PromptConfig, RunConfig
+from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig
 from fedcopl_lab.data import Federation
 from fedcopl_lab.methods._prompting import PromptMethod
+from fedcopl_lab.methods._semi import SemiMethod
+from fedcopl_lab.methods._semi_setting import SemiSetting
 from fedcopl_lab.methods._setting import Setting
 from fedcopl_lab.methods._zero_shot import ZeroShot
 
@@ -58,4 +60,6 @@ def open_method(config: RunConfig, split: dict[str, Any] | None = None) -> Metho
             raise FedCoPLError(f"{config.label} cannot run yet; choose PromptFL or FedCoPL with FPL or CoPL")
         setting = Setting.of(config, split)
         return ZeroShot(setting) if config.method == "zero-shot" else PromptMethod(setting)
+    if isinstance(config, SageConfig):
+        return SemiMethod(SemiSetting.of(config, split))
     raise FedCoPLError(f"no method runs a {type(config).__name__}; build it with lab.configure(...)")

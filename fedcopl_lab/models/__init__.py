@@ -9,13 +9,16 @@ if TYPE_CHECKING:
     from fedcopl_lab.models._recipe import TinyRecipe, TrainedTiny, train_embedded, train_tiny
     from fedcopl_lab.models.clip import CLIPBundle, load_clip
     from fedcopl_lab.models.prompted_clip import PromptedCLIP
+    from fedcopl_lab.models.resnet8 import ResNet8, draw_resnet8
 
 __all__ = [
     "CLIPBundle",
     "DigitAccuracy",
     "PromptedCLIP",
+    "ResNet8",
     "TinyRecipe",
     "TrainedTiny",
+    "draw_resnet8",
     "evaluate_tiny",
     "load_clip",
     "train_embedded",
@@ -29,5 +32,6 @@ __getattr__, __dir__ = lazy_names(
         **dict.fromkeys(("TinyRecipe", "TrainedTiny", "train_embedded", "train_tiny"), "._recipe"),
         **dict.fromkeys(("CLIPBundle", "load_clip"), ".clip"),
         "PromptedCLIP": ".prompted_clip",
+        **dict.fromkeys(("ResNet8", "draw_resnet8"), ".resnet8"),
     },
 )

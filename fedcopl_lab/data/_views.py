@@ -1,0 +1,213 @@
+"""Weak and strong views of images: batched uint8 operations, every random number drawn beforehand."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int, UInt8
+from torch import Tensor
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.data._operations import LEVELS, MOVES, OPERATIONS, TONES, move
+
+PAD_SHARE = 8
+"""Crops shift an image by up to an eighth of its side: 4 of 32 pixels."""
+
+HOLE_SHARE = 2
+"""A cut-out is half as wide as the image: 16 of 32 pixels."""
+
+_SLOTS = 2  # operations drawn for a strong view
+_APPLIED = 0.5  # probability of each
+_GREY = 127
+
+
+@dataclass(frozen=True, repr=False)
+class WeakDraws:
+    """The random numbers of n weak views.
+
+    Attributes:
+        flip: mirror left and right, [n].
+        down: first row of the crop in the padded image, [n].
+        right: first column of the crop, [n].
+    """
+
+    flip: Bool[Tensor, "n"]
+    down: Int[Tensor, "n"]
+    right: Int[Tensor, "n"]
+
+    def __len__(self) -> int:
+        return len(self.flip)
+
+    def __getitem__(self, part: slice) -> "WeakDraws":
+        return WeakDraws(self.flip[part], self.down[part], self.right[part])
+
+    def __repr__(self) -> str:
+        return f"WeakDraws({len(self)} images)"
+
+
+@dataclass(frozen=True, repr=False)
+class StrongDraws:
+    """The random numbers of n strong views.
+
+    Attributes:
+        weak: flip and crop that come first.
+        operations: numbers of the drawn operations in ``OPERATIONS``, [n, 2].
+        levels: their strengths, 1 to 9, [n, 2].
+        negative: turn, shear or shift the other way, [n, 2].
+        applied: whether the operation is applied at all, [n, 2].
+        centre: column and row of the cut-out's centre as shares of the sides, [n, 2].
+    """
+
+    weak: WeakDraws
+    operations: Int[Tensor, "n 2"]
+    levels: Int[Tensor, "n 2"]
+    negative: Bool[Tensor, "n 2"]
+    applied: Bool[Tensor, "n 2"]
+    centre: Float[Tensor, "n 2"]
+
+    def __len__(self) -> int:
+        return len(self.operations)
+
+    def __getitem__(self, part: slice) -> "StrongDraws":
+        return StrongDraws(
+            self.weak[part], self.operations[part], self.levels[part], self.negative[part], self.applied[part],
+            self.centre[part],
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"StrongDraws({len(self)} images)"
+
+
+def draw_weak(n: int, size: int, generator: torch.Generator, flip: bool = True) -> WeakDraws:
+    """Draw flips and crops for n images of that side length; ``flip=False`` mirrors none.
+
+    >>> len(draw_weak(5, 32, torch.Generator().manual_seed(0)))
+    5
+    """
+    shifts = torch.randint(2 * (size // PAD_SHARE) + 1, (2, n), generator=generator)
+    mirrored = torch.rand(n, generator=generator) < 0.5
+    return WeakDraws(flip=mirrored & flip, down=shifts[0], right=shifts[1])
+
+
+def draw_strong(n: int, size: int, generator: torch.Generator, flip: bool = True) -> StrongDraws:
+    """Draw flips, crops, two operations each and cut-outs for n images of that side length.
+
+    >>> draw_strong(5, 32, torch.Generator().manual_seed(0)).operations.shape
+    torch.Size([5, 2])
+    """
+    weak = draw_weak(n, size, generator, flip)
+    coins = torch.rand(2, n, _SLOTS, generator=generator)
+    return StrongDraws(
+        weak=weak,
+        operations=torch.randint(len(OPERATIONS), (n, _SLOTS), generator=generator),
+        levels=torch.randint(1, LEVELS, (n, _SLOTS), generator=generator),
+        negative=coins[0] < 0.5,
+        applied=coins[1] < _APPLIED,
+        centre=torch.rand(n, 2, generator=generator, dtype=torch.float64),
+    )
+
+
+def weak_view(images: UInt8[Tensor, "n 3 h w"], draws: WeakDraws) -> UInt8[Tensor, "n 3 h w"]:
+    """Mirror, pad by reflection, crop (SAGE Sec. 5.1, released code).
+
+    Args:
+        images: square uint8 images, [n, 3, h, w].
+        draws: one flip and crop each.
+
+    Returns:
+        New images of the same size.
+
+    Raises:
+        FedCoPLError: images that are not square, or another number of draws.
+
+    >>> weak_view(images, draw_weak(len(images), 32, generator)).shape == images.shape
+    True
+
+    Shown in notebook ``sage_augmentation``.
+    """
+    _check(images, len(draws))
+    size, device = images.shape[-1], images.device
+    places = torch.arange(size, device=device)
+    rows = _reflect(places + draws.down.to(device)[:, None] - size // PAD_SHARE, size)
+    columns = _reflect(places + draws.right.to(device)[:, None] - size // PAD_SHARE, size)
+    columns = torch.where(draws.flip.to(device)[:, None], size - 1 - columns, columns)
+    source = (rows[:, :, None] * size + columns[:, None, :]).flatten(1)
+    return images.flatten(2).gather(2, source[:, None].expand(-1, images.shape[1], -1)).view_as(images)
+
+
+def strong_view(
+    images: UInt8[Tensor, "n 3 h w"], draws: StrongDraws, cutout: Literal["17_inclusive", "16"] = "17_inclusive"
+) -> UInt8[Tensor, "n 3 h w"]:
+    """Mirror and crop, two operations out of 14, a grey square (SAGE Sec. 5.1, released code).
+
+    Args:
+        images: square uint8 images, [n, 3, h, w].
+        draws: the random numbers of each image.
+        cutout: ``"17_inclusive"``: the square's last row and column belong to it, as the released code draws
+            it: 17 of 32 pixels. ``"16"``: its nominal size.
+
+    Returns:
+        New images of the same size.
+
+    Raises:
+        FedCoPLError: images that are not square, or another number of draws.
+
+    >>> strong_view(images, draw_strong(len(images), 32, generator)).shape == images.shape
+    True
+
+    Shown in notebook ``sage_augmentation``.
+    """
+    _check(images, len(draws))
+    views = weak_view(images, draws.weak)
+    for slot in range(_SLOTS):
+        number = torch.where(draws.applied[:, slot], draws.operations[:, slot], OPERATIONS.index("Identity"))
+        views = _operate(views, number, draws.levels[:, slot], draws.negative[:, slot])
+    left, top, right, bottom = (edge.to(images.device)[:, None] for edge in holes(draws, images.shape[-1], cutout))
+    places = torch.arange(images.shape[-1], device=images.device)
+    inside_rows, inside_columns = (places >= top) & (places <= bottom), (places >= left) & (places <= right)
+    return views.masked_fill_((inside_rows[:, :, None] & inside_columns[:, None, :])[:, None], _GREY)
+
+
+def holes(draws: StrongDraws, size: int, cutout: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """First column and row and last column and row of each cut-out, four of [n]."""
+    side = size // HOLE_SHARE
+    first = (draws.centre * size - side / 2).clamp(min=0).long()
+    last = (first + side).clamp(max=size) - (0 if cutout == "17_inclusive" else 1)
+    return first[:, 0], first[:, 1], last[:, 0], last[:, 1]
+
+
+def normalise(
+    images: UInt8[Tensor, "n 3 h w"], mean: Float[Tensor, "3"], std: Float[Tensor, "3"]
+) -> Float[Tensor, "n 3 h w"]:
+    """Levels 0..255 to (level / 255 - mean) / std by channel, float32."""
+    scale, shift = 1 / (255 * std), -mean / std
+    return images.float() * scale[:, None, None] + shift[:, None, None]
+
+
+def _operate(images: Tensor, number: Tensor, levels: Tensor, negative: Tensor) -> Tensor:
+    """One operation per image; those that share an operation are done together."""
+    device = images.device
+    out = images
+    for name, change in TONES.items():
+        chosen = (number == OPERATIONS.index(name)).nonzero().squeeze(1)
+        if len(chosen):
+            where = chosen.to(device)
+            out[where] = change(images[where], levels[chosen].to(device))
+    first_move = OPERATIONS.index(MOVES[0])
+    chosen = (number >= first_move).nonzero().squeeze(1)
+    if len(chosen):
+        where, which = chosen.to(device), (number[chosen] - first_move).to(device)
+        out[where] = move(images[where], which, levels[chosen].to(device), negative[chosen].to(device))
+    return out
+
+
+def _reflect(places: Tensor, size: int) -> Tensor:
+    """Positions in a row padded by reflection, without the edge pixel twice."""
+    return (size - 1) - (size - 1 - places.abs()).abs()
+
+
+def _check(images: Tensor, n_draws: int) -> None:
+    if images.shape[-1] != images.shape[-2]:
+        raise FedCoPLError(f"images are {images.shape[-2]}x{images.shape[-1]}; views need square ones: resize them")
+    if len(images) != n_draws:
+        raise FedCoPLError(f"{len(images)} images but draws for {n_draws}; draw once per image")

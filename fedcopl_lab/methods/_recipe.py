@@ -1,0 +1,119 @@
+"""What makes one semi-supervised method differ from the next: a handful of hooks around one local task."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from fedcopl_lab.methods._local_task import Batch, ClientUpdate, LocalTask, WeakScores
+from fedcopl_lab.methods._semi_setting import SemiSetting
+from fedcopl_lab.methods._semi_state import SemiState, Tensors
+from fedcopl_lab.steps import CorrectedLabels, average_models, consistency_loss
+
+Losses = Mapping[str, Tensor]
+"""Scalar losses of one step by name, for the report."""
+
+
+@dataclass(frozen=True)
+class RoundEnd:
+    """What the server has in its hands when the clients are done.
+
+    Attributes:
+        setting: data and federation.
+        before: the state the round started from.
+        updates: client -> what it sent, in the order of client numbers.
+        weights: aggregation weight of each of them, [M].
+    """
+
+    setting: SemiSetting
+    before: SemiState
+    updates: Mapping[int, ClientUpdate]
+    weights: Tensor
+
+
+def no_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
+    """No pseudo-label at all."""
+    n, c = scores.local.shape
+    return CorrectedLabels(
+        target=scores.local.new_zeros(n, c), weight=scores.local.new_ones(n),
+        used=torch.zeros(n, dtype=torch.bool, device=scores.local.device),
+    )  # fmt: skip
+
+
+def joint_step(task: LocalTask, batch: Batch) -> Losses:
+    """Labelled, weak and strong views in one forward pass in training mode; supervised + unsupervised loss."""
+    config, recipe = task.config, task.recipe
+    if batch.weak is None or batch.strong is None or batch.places is None:
+        supervised = F.cross_entropy(task.scores(task.model, batch.labelled), batch.labels)
+        losses = {"supervised": supervised}
+        total = supervised
+    else:
+        images = torch.cat([batch.labelled, batch.weak, batch.strong])
+        sizes = [len(batch.labelled), len(batch.weak), len(batch.strong)]
+        labelled, weak, strong = task.scores(task.model, images).split(sizes)
+        local = task.eval_scores(task.model, batch.weak) if config.pl_bn == "eval" else weak.detach()
+        seen = WeakScores(local=local, global_=task.global_scores(batch.weak), places=batch.places)
+        labels = recipe.label(task, seen)
+        task.note(seen, labels)
+        supervised = F.cross_entropy(labelled, batch.labels)
+        unsupervised = consistency_loss(strong, labels.target, labels.used, config.kl)
+        losses = {"supervised": supervised, "unsupervised": unsupervised}
+        total = supervised + config.lambda_u * unsupervised
+    if recipe.regulariser is not None:
+        losses["regulariser"] = recipe.regulariser(task)
+        total = total + losses["regulariser"]
+    task.descend(total)
+    return losses
+
+
+def nothing(task: LocalTask) -> None:
+    """No work before or after the steps."""
+
+
+def send_extras(setting: SemiSetting, state: SemiState, participants: Sequence[int]) -> dict[int, Tensors]:
+    """Beside the model every participant receives all that the server keeps."""
+    return dict.fromkeys(participants, state.extras)
+
+
+def merge_models(end: RoundEnd) -> SemiState:
+    """The server's new model is the weighted mean of the clients' models; nothing else is kept."""
+    states = [update.model for update in end.updates.values()]
+    return replace(end.before, model=average_models(states, end.weights))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """One method: which images it uses, and its hooks.
+
+    A round: ``message`` -> per participant ``begin``, all ``step``s, ``end`` -> ``merge``. Every hook gets the
+    :class:`LocalTask` with the models, the optimiser and three stores: ``task.received`` (from the server),
+    ``task.memory`` (kept by this client until it takes part again), ``task.send`` (to the server).
+
+    Attributes:
+        labels: ``"few"`` labelled images of a client, or ``"all"`` its training images with their labels.
+        uses_pool: whether steps get weak and strong views of unlabelled images.
+        uses_global: whether labels need the global model's scores.
+        labelled_strong: whether steps get strong views of labelled images too.
+        label: weak views' scores -> targets and mask.
+        regulariser: a term of the loss beside the two; None for none.
+        begin: before the first step: make further models, read what the server sent.
+        step: one optimiser step; its losses.
+        end: after the last step: put what is sent or kept where it belongs.
+        message: what the server sends to each participant beside the model.
+        merge: what the server makes of the clients' updates.
+    """
+
+    labels: Literal["few", "all"] = "few"
+    uses_pool: bool = True
+    uses_global: bool = False
+    labelled_strong: bool = False
+    label: Callable[[LocalTask, WeakScores], CorrectedLabels] = no_labels
+    regulariser: Callable[[LocalTask], Tensor] | None = None
+    begin: Callable[[LocalTask], None] = nothing
+    step: Callable[[LocalTask, Batch], Losses] = joint_step
+    end: Callable[[LocalTask], None] = nothing
+    message: Callable[[SemiSetting, SemiState, Sequence[int]], dict[int, Tensors]] = send_extras
+    merge: Callable[[RoundEnd], SemiState] = merge_models

@@ -1,0 +1,56 @@
+"""The semi-supervised methods by name, each as its hooks."""
+
+from torch import Tensor
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.config import pick
+from fedcopl_lab.methods._local_task import LocalTask, WeakScores
+from fedcopl_lab.methods._recipe import Recipe
+from fedcopl_lab.steps import CorrectedLabels, confident_labels, correct_pseudo_labels, proximal_term
+
+
+def local_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
+    """FixMatch with the local model's labels (LPL)."""
+    return confident_labels(scores.local, task.config.threshold, soft=task.config.target == "soft")
+
+
+def global_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
+    """FixMatch with the global model's labels (GPL)."""
+    return confident_labels(_global(scores), task.config.threshold, soft=task.config.target == "soft")
+
+
+def corrected_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
+    """SAGE: labels of both models, the local ones corrected (Eqs. 1-6)."""
+    config = task.config
+    return correct_pseudo_labels(
+        scores.local, _global(scores), config.threshold, config.kappa, fixed_weight=config.fixed_weight,
+        use_cpg=config.use_cpg, use_cdsc=config.use_cdsc, soft=config.target == "soft",
+    )  # fmt: skip
+
+
+def pull_to_start(task: LocalTask) -> Tensor:
+    """FedProx: (mu/2) times the squared distance to the round's start."""
+    return task.config.mu_prox * proximal_term(task.model.parameters(), task.global_model.parameters())
+
+
+RECIPES: dict[str, Recipe] = {
+    "FedAvg": Recipe(uses_pool=False),
+    "FedProx": Recipe(uses_pool=False, regulariser=pull_to_start),
+    "FedAvg-SL": Recipe(uses_pool=False, labels="all"),
+    "FixMatch-LPL": Recipe(label=local_labels),
+    "FixMatch-GPL": Recipe(label=global_labels, uses_global=True),
+    "FedProx+FixMatch": Recipe(label=local_labels, regulariser=pull_to_start),
+    "SAGE": Recipe(label=corrected_labels, uses_global=True),
+}
+"""Every method that can be run."""
+
+
+def recipe_of(method: str) -> Recipe:
+    """The hooks of a method."""
+    return pick(RECIPES, method, "method")
+
+
+def _global(scores: WeakScores) -> Tensor:
+    if scores.global_ is None:
+        raise FedCoPLError("the recipe needs the global model's scores; set uses_global=True in its Recipe")
+    return scores.global_

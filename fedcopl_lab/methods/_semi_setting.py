@@ -1,0 +1,139 @@
+"""The fixed surroundings of a semi-supervised run: images on the device, who holds which, what normalises them."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from jaxtyping import Int, UInt8
+from torch import Tensor
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.config import SageConfig
+from fedcopl_lab.data import (
+    ChannelStatistics,
+    Dataset,
+    Federation,
+    channel_statistics,
+    load_dataset,
+    partition,
+    restore_federation,
+)
+from fedcopl_lab.models import ResNet8, draw_resnet8
+from fedcopl_lab.seeding import torch_generator
+
+
+@dataclass(frozen=True, repr=False)
+class SemiSetting:
+    """What stays the same over the rounds of a run.
+
+    Attributes:
+        config: the run.
+        dataset: images, labels (of the pool for reporting only) and class names.
+        federation: which client holds which images.
+        images: all images on the device, uint8, [n_all, 3, h, w].
+        labels: their classes on the device, [n_all].
+        training: what training images are normalised with.
+        testing: what test images are normalised with.
+    """
+
+    config: SageConfig
+    dataset: Dataset
+    federation: Federation
+    images: UInt8[Tensor, "n_all 3 h w"]
+    labels: Int[Tensor, "n_all"]
+    training: ChannelStatistics
+    testing: ChannelStatistics
+
+    @classmethod
+    def of(cls, config: SageConfig, split: dict[str, Any] | None = None) -> "SemiSetting":
+        """Load the data that a configuration names, and share them out or take a stored split.
+
+        Raises:
+            FedCoPLError: data that are not there, or a client that would train 0 steps.
+        """
+        dataset = load_dataset(config.dataset, image_size=config.image_size)
+        federation = restore_federation(dataset, split) if split else _draw_federation(dataset, config)
+        device = config.device
+        setting = cls(
+            config,
+            dataset,
+            federation,
+            _images_on(config.dataset, config.image_size, device) if not config.dataset.startswith("folder:")
+            else dataset.images.to(device),
+            dataset.labels.to(device),
+            _on(channel_statistics(dataset, "train", config.norm), device),
+            _on(channel_statistics(dataset, "test", config.norm), device),
+        )  # fmt: skip
+        setting._check_steps()
+        return setting
+
+    def labelled(self, client: int, everything: bool = False) -> Int[Tensor, "n"]:
+        """Positions of a client's labelled images; with ``everything`` of all its training images."""
+        return self.federation.indices(client, "train" if everything else "labelled").to(self.config.device)
+
+    def pool(self, client: int) -> Int[Tensor, "n"]:
+        """Positions of a client's unlabelled pool."""
+        indices = self.federation.indices
+        pool = indices(client, "train") if self.config.labelled_in_pool else indices(client, "unlabelled")
+        return pool.to(self.config.device)
+
+    @property
+    def tests(self) -> Int[Tensor, "n"]:
+        """Positions of the test images."""
+        return self.dataset.test_indices.to(self.config.device)
+
+    def steps_per_epoch(self, client: int) -> int:
+        """Optimiser steps of a local epoch over the pool; 0 is refused when the setting is made."""
+        config = self.config
+        batch = config.batch_size if config.epoch_rule == "authors" else config.unlabelled_batch_size
+        steps = len(self.pool(client)) // batch
+        return steps if config.steps_per_epoch is None else min(steps, config.steps_per_epoch)
+
+    def new_model(self) -> ResNet8:
+        """The model that the run starts from."""
+        generator = torch_generator(self.config.seed, "initial model")
+        return self.placed(draw_resnet8(self.dataset.n_classes, self.config.channels, generator))
+
+    def placed(self, model: ResNet8) -> ResNet8:
+        """A model on the run's device, in its memory layout."""
+        model = model.to(self.config.device)
+        return model.to(memory_format=torch.channels_last) if self.config.channels_last else model
+
+    def _check_steps(self) -> None:
+        config = self.config
+        for client in range(config.n_clients):
+            n_pool = len(self.pool(client))
+            if n_pool < config.unlabelled_batch_size or not self.steps_per_epoch(client):
+                raise FedCoPLError(
+                    f"client {client} has {n_pool} unlabelled images, too few for one step of {config.batch_size} "
+                    f"labelled and {config.unlabelled_batch_size} unlabelled ones; choose smaller batches, fewer "
+                    "clients, a larger alpha or scheme='pairwise_balanced'"
+                )
+
+    def __repr__(self) -> str:
+        return f"SemiSetting({self.config.label})"
+
+
+def _draw_federation(dataset: Dataset, config: SageConfig) -> Federation:
+    return partition(
+        dataset,
+        config.scheme,
+        config.n_clients,
+        alpha=config.alpha,
+        label_fraction=config.label_share,
+        labelled_per_class=config.labelled_per_class,
+        seed=config.seed,
+        mode=config.partition_mode,
+    )
+
+
+def _on(statistics: ChannelStatistics, device: str) -> ChannelStatistics:
+    return ChannelStatistics(mean=statistics.mean.to(device), std=statistics.std.to(device))
+
+
+@lru_cache(maxsize=2)
+def _images_on(name: str, image_size: int | None, device: str) -> Tensor:
+    """One copy per process on the device, shared by its runs."""
+    images = load_dataset(name, image_size=image_size).images
+    return images.contiguous() if device == "cpu" else images.to(device)

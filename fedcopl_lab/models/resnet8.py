@@ -1,0 +1,110 @@
+"""ResNet-8, SAGE's classifier: three stages of one basic block, trained from scratch."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fedcopl_lab._errors import FedCoPLError
+
+_STAGES = ((1, 1), (2, 2), (4, 2))  # (channels in units of the stem's, stride)
+
+
+class Block(nn.Module):
+    """Two 3x3 convolutions with batch normalisation, and a shortcut around them."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = _conv(inputs, outputs, 3, stride)
+        self.norm1 = nn.BatchNorm2d(outputs)
+        self.conv2 = _conv(outputs, outputs, 3, 1)
+        self.norm2 = nn.BatchNorm2d(outputs)
+        changes = inputs != outputs or stride != 1
+        self.shortcut: nn.Module = (
+            nn.Sequential(_conv(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs)) if changes else nn.Identity()
+        )
+
+    def forward(self, images: Tensor) -> Tensor:
+        """[n, inputs, h, w] -> [n, outputs, h / stride, w / stride]."""
+        inner = F.relu(self.norm1(self.conv1(images)), inplace=True)
+        return F.relu(self.norm2(self.conv2(inner)) + self.shortcut(images), inplace=True)
+
+
+class ResNet8(nn.Module):
+    """SAGE's network: a stem, three stages of 1, 2 and 4 times its channels, average pooling, a linear head.
+
+    Args:
+        n_classes: number of classes C.
+        channels: channels of the stem; SAGE's width factor 4 gives 64.
+
+    Raises:
+        FedCoPLError: fewer than 2 classes or 1 channel.
+
+    >>> sum(p.numel() for p in ResNet8(n_classes=10, channels=64).parameters())
+    1227594
+    """
+
+    def __init__(self, n_classes: int, channels: int = 64) -> None:
+        super().__init__()
+        if n_classes < 2 or channels < 1:
+            raise FedCoPLError(f"ResNet8 with {n_classes} classes and {channels} channels; expected 2 or more, and 1")
+        self.stem = _conv(3, channels, 3, 1)
+        self.norm = nn.BatchNorm2d(channels)
+        inputs, blocks = channels, []
+        for factor, stride in _STAGES:
+            blocks.append(Block(inputs, factor * channels, stride))
+            inputs = factor * channels
+        self.stages = nn.Sequential(*blocks)
+        self.head = nn.Linear(inputs, n_classes)
+
+    def features(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n d"]:
+        """Pooled features, [n, 3, h, w] -> [n, 4 * channels]."""
+        stem = F.relu(self.norm(self.stem(images)), inplace=True)
+        return self.stages(stem).mean(dim=(2, 3))
+
+    def forward(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n c"]:
+        """Class scores, [n, 3, h, w] -> [n, C]."""
+        return self.head(self.features(images))
+
+
+def draw_resnet8(n_classes: int, channels: int = 64, generator: torch.Generator | None = None) -> ResNet8:
+    """A freshly drawn ResNet-8 (SAGE Sec. 5.1, released code).
+
+    Convolutions are He-normal by their outputs (variance 2 / (k² outputs)), the head is uniform in
+    ±1/sqrt(inputs), batch normalisation starts as the identity.
+
+    Args:
+        n_classes: number of classes C.
+        channels: channels of the stem; SAGE's width factor 4 gives 64.
+        generator: draws the weights; None draws from seed 0.
+
+    Raises:
+        FedCoPLError: fewer than 2 classes or 1 channel.
+
+    >>> draw_resnet8(10, channels=8)(torch.zeros(2, 3, 8, 8)).shape
+    torch.Size([2, 10])
+
+    Shown in notebook ``sage_local_step``.
+    """
+    generator = torch.Generator().manual_seed(0) if generator is None else generator
+    with torch.device("meta"):  # layers draw from the global generator when made; these are not drawn at all
+        empty = ResNet8(n_classes, channels)
+    model = empty.to_empty(device="cpu")
+    with torch.no_grad():
+        for module in model.modules():
+            if isinstance(module, nn.Conv2d):
+                fan_out = module.out_channels * module.kernel_size[0] * module.kernel_size[1]
+                module.weight.normal_(0, math.sqrt(2 / fan_out), generator=generator)
+            elif isinstance(module, nn.BatchNorm2d):
+                module.reset_parameters()
+            elif isinstance(module, nn.Linear):
+                bound = 1 / math.sqrt(module.in_features)
+                module.weight.uniform_(-bound, bound, generator=generator)
+                module.bias.uniform_(-bound, bound, generator=generator)
+    return model
+
+
+def _conv(inputs: int, outputs: int, size: int, stride: int) -> nn.Conv2d:
+    return nn.Conv2d(inputs, outputs, size, stride=stride, padding=size // 2, bias=False)
