@@ -1,19 +1,23 @@
 """Methods: short compositions of steps that say what a client starts from, does, sends and predicts with."""
 
-from fedcopl_lab.methods._labels import LabelPhase, copl, fpl
+from fedcopl_lab.methods._few_shot_labels import cpl, fpl, upl
+from fedcopl_lab.methods._label_phase import LabelPhase
+from fedcopl_lab.methods._labels import copl, make_labels, oracle
 from fedcopl_lab.methods._open import Method, open_method
+from fedcopl_lab.methods._predicting import ClientModels, predict_images
 from fedcopl_lab.methods._prompting import PromptMethod
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._recipes import RECIPES
 from fedcopl_lab.methods._semi import SemiMethod
 from fedcopl_lab.methods._semi_setting import SemiSetting
 from fedcopl_lab.methods._semi_state import SemiState
-from fedcopl_lab.methods._setting import Setting, predict_images
+from fedcopl_lab.methods._setting import Setting
 from fedcopl_lab.methods._state import FederationState
 from fedcopl_lab.methods._zero_shot import ZeroShot
 
 __all__ = [
     "RECIPES",
+    "ClientModels",
     "FederationState",
     "LabelPhase",
     "Method",
@@ -25,7 +29,11 @@ __all__ = [
     "Setting",
     "ZeroShot",
     "copl",
+    "cpl",
     "fpl",
+    "make_labels",
     "open_method",
+    "oracle",
     "predict_images",
+    "upl",
 ]

@@ -1,68 +1,89 @@
-"""How a round's pseudo-labels come about: the labellers FPL and CoPL."""
+"""How a round's pseudo-labels come about: FedCoPL's own labeller, the oracle, and the choice among all."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.steps import FilteredSet, PseudoLabels, allocate, filter_confident, select_top
+from fedcopl_lab.methods._few_shot_labels import cpl, fpl, upl
+from fedcopl_lab.methods._label_phase import LabelPhase
+from fedcopl_lab.seeding import torch_generator
+from fedcopl_lab.steps import FilteredSet, PseudoLabels, allocate, filter_confident, perturb_counts, select_top
 
 
-@dataclass(frozen=True, repr=False)
-class LabelPhase:
-    """The pseudo-labels of all clients from one label phase.
+def make_labels(
+    logits: Sequence[Tensor],
+    config: PromptConfig,
+    *,
+    n_train: int,
+    phase: int,
+    seed: int = 0,
+    true_labels: Sequence[Tensor] | None = None,
+) -> LabelPhase:
+    """One label phase with the labeller that the configuration names.
 
-    Attributes:
-        labels: one set per client.
-        quota: images wanted per client and class, [K, C].
-        filtered: the filtered sets they were estimated from; empty for a labeller that does not filter.
+    Args:
+        logits: each client's scores of its training images, K of [n_k, C].
+        config: labeller and its settings.
+        n_train: training images of all clients.
+        phase: index of the label phase, 0 for the first.
+        seed: of the noise on counts.
+        true_labels: labels of the same images, read by the oracle only.
     """
+    if config.labeller in ("FPL", "UPL", "CPL"):
+        return {"FPL": fpl, "UPL": upl, "CPL": cpl}[config.labeller](logits, config)
+    estimated = copl(logits, config, n_train=n_train, phase=phase, seed=seed)
+    if config.labeller == "true" and true_labels is not None:
+        return oracle(estimated, true_labels)
+    return estimated
 
-    labels: tuple[PseudoLabels, ...]
-    quota: Int[Tensor, "k c"]
-    filtered: tuple[FilteredSet, ...] = ()
 
-    def __repr__(self) -> str:
-        return f"LabelPhase({sum(map(len, self.labels))} images on {len(self.labels)} clients)"
-
-
-def copl(logits: Sequence[Tensor], config: PromptConfig, *, n_train: int, phase: int) -> LabelPhase:
+def copl(logits: Sequence[Tensor], config: PromptConfig, *, n_train: int, phase: int, seed: int = 0) -> LabelPhase:
     """Cooperative pseudo-labels: filter on each client, allocate on the server, select (Sec. 3.3, Eqs. 2-3).
 
     Args:
         logits: each client's scores of its training images, K of [n_k, C].
-        config: quantile levels, scope, allocation and candidates.
+        config: quantile levels, scope, count noise, allocation and candidates.
         n_train: training images of all clients.
         phase: index of the label phase, 0 for the first.
+        seed: of the noise on counts.
     """
     filtered = _filter(logits, config)
     counts = torch.stack([one.counts for one in filtered])
-    quota = allocate(counts, config.allocation, n_train=n_train, phase=phase, unseen=config.unseen_class).quota
+    generator = torch_generator(seed, "count noise", phase)
+    uploaded = perturb_counts(counts, config.count_noise, generator, config.epsilon)
+    quota = allocate(uploaded, config.allocation, n_train=n_train, phase=phase, unseen=config.unseen_class).quota
     if config.allocation == "none":  # train on the filtered images themselves, supplement Fig. 4's "without"
         labels = tuple(
             PseudoLabels(indices=one.kept.nonzero().squeeze(1), labels=one.labels[one.kept]) for one in filtered
         )
     else:
         labels = tuple(select_top(z, q, config.candidates) for z, q in zip(logits, quota, strict=True))
-    return LabelPhase(labels=labels, quota=quota, filtered=filtered)
+    return LabelPhase(
+        labels=labels,
+        quota=quota,
+        filtered=filtered,
+        uploaded=uploaded,
+        logits=tuple(logits),
+        bytes_up=uploaded.nbytes,
+        bytes_down=quota.nbytes,
+    )
 
 
-def fpl(logits: Sequence[Tensor], config: PromptConfig) -> LabelPhase:
-    """Few pseudo-labels: on each client the same number of most confident images for every class.
+def oracle(estimated: LabelPhase, true_labels: Sequence[Int[Tensor, "_"]]) -> LabelPhase:
+    """ORACLE, for reporting only: the same images with their true labels, which no client knows.
 
-    The idealised form of "Enhancing CLIP with CLIP" (NeurIPS 2023): candidates of a class are the images
-    predicted as it, and a class with fewer candidates stays short. The public code differs in how refused
-    images move on to other classes.
+    What it gains over its estimate is what wrong labels cost, since the images and their number are equal.
 
     Args:
-        logits: each client's scores of its training images, K of [n_k, C].
-        config: gives ``shots``, images per class and client.
+        estimated: a label phase.
+        true_labels: true labels of each client's training images, K of [n_k].
     """
-    quota = torch.full((len(logits), logits[0].shape[1]), config.shots)
-    return LabelPhase(labels=tuple(select_top(z, q) for z, q in zip(logits, quota, strict=True)), quota=quota)
+    labels = [replace(one, labels=true[one.indices]) for one, true in zip(estimated.labels, true_labels, strict=True)]
+    return replace(estimated, labels=tuple(labels))
 
 
 def _filter(logits: Sequence[Tensor], config: PromptConfig) -> tuple[FilteredSet, ...]:
@@ -71,14 +92,15 @@ def _filter(logits: Sequence[Tensor], config: PromptConfig) -> tuple[FilteredSet
     pooled = filter_confident(torch.cat(list(logits)), config.q_conf, config.q_ent)
     sizes = [len(z) for z in logits]
     n_classes = logits[0].shape[1]
+    masks = (pooled.kept, pooled.labels, pooled.confident, pooled.certain)
     return tuple(
-        FilteredSet(
+        replace(
+            pooled,
             kept=kept,
             labels=labels,
             counts=torch.bincount(labels[kept], minlength=n_classes),
-            confidence_threshold=pooled.confidence_threshold,
-            entropy_threshold=pooled.entropy_threshold,
-            fallback=pooled.fallback,
+            confident=confident,
+            certain=certain,
         )
-        for kept, labels in zip(pooled.kept.split(sizes), pooled.labels.split(sizes), strict=True)
+        for kept, labels, confident, certain in zip(*(mask.split(sizes) for mask in masks), strict=True)
     )

@@ -56,8 +56,6 @@ def open_method(config: RunConfig, split: dict[str, Any] | None = None) -> Metho
         split: a stored split to take instead of drawing one.
     """
     if isinstance(config, PromptConfig):
-        if config.method not in ("zero-shot", "PromptFL", "FedCoPL") or config.labeller not in ("none", "FPL", "CoPL"):
-            raise FedCoPLError(f"{config.label} cannot run yet; choose PromptFL or FedCoPL with FPL or CoPL")
         setting = Setting.of(config, split)
         return ZeroShot(setting) if config.method == "zero-shot" else PromptMethod(setting)
     if isinstance(config, SageConfig):

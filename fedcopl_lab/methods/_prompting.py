@@ -1,4 +1,4 @@
-"""FedCoPL and PromptFL: label, train prompts locally, average some of them, test."""
+"""Every trainer of prompts, from PromptFL to FedCoPL: label, train locally, average some prompts, test."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,12 +12,15 @@ from torch import Tensor
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.data import Federation
-from fedcopl_lab.methods._labels import LabelPhase, copl, fpl
-from fedcopl_lab.methods._reporting import label_report, round_report
+from fedcopl_lab.methods._label_phase import LabelPhase
+from fedcopl_lab.methods._label_reporting import label_report
+from fedcopl_lab.methods._labels import make_labels
+from fedcopl_lab.methods._predicting import ClientModels
+from fedcopl_lab.methods._reporting import round_report
 from fedcopl_lab.methods._setting import Setting
-from fedcopl_lab.methods._state import PARTS, SHARED, FederationState
+from fedcopl_lab.methods._state import FederationState
 from fedcopl_lab.seeding import torch_generator
-from fedcopl_lab.steps import Evaluation, LocalUpdate, PromptState, aggregate, evaluate, train_round
+from fedcopl_lab.steps import LocalUpdate, PromptState, aggregate, train_round
 
 
 class PromptMethod:
@@ -25,8 +28,13 @@ class PromptMethod:
 
     What a client starts from: the server's prompt where the server averages it, its own otherwise. What it
     does: :func:`train_round` on its pseudo-labels. What it sends: the prompts named by
-    ``config.aggregate``, and its filtered counts at a label phase. How it predicts: with the prompts it
-    would start the next round from. FedCoPL sends the visual prompt only; PromptFL sends both.
+    ``config.shared``, and its filtered counts at a label phase. How it predicts: with the prompts it would
+    start the next round from. The trainers differ in four places only: which prompts are sent (FedCoPL the
+    visual one, the others both); how images are scored (:class:`fedcopl_lab.steps.Scorer`: FedOTP carries
+    patches to a global and a local text prompt, pFedPrompt adds a local cache); PromptProx's proximal term
+    in the local loss; and FedOTP's second text prompt, which a client keeps.
+
+    pFedPrompt is a RECONSTRUCTION from its abstract; see :class:`fedcopl_lab.steps.ImageCache`.
 
     Args:
         setting: data, federation and model of the run.
@@ -35,7 +43,7 @@ class PromptMethod:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.config: PromptConfig = setting.config
-        self.shared = SHARED[self.config.aggregate]
+        self.shared = self.config.shared
 
     @property
     def federation(self) -> Federation:
@@ -49,8 +57,11 @@ class PromptMethod:
 
     def initial_state(self) -> FederationState:
         """Every client starts from the same prompts, N(0, 0.02²)."""
-        first = self.setting.prompted.initial_prompts(torch_generator(self.config.seed, "initial prompts"))
-        start = dict(zip(PARTS, first, strict=True))
+        prompted, seed = self.setting.prompted, self.config.seed
+        text, visual = prompted.initial_prompts(torch_generator(seed, "initial prompts"))
+        start = {"text": text, "visual": visual}
+        if self.config.method == "FedOTP":
+            start["text_local"] = prompted.initial_prompts(torch_generator(seed, "initial local text prompt"))[0]
         clients = {part: value.expand(self.config.n_clients, *value.shape).clone() for part, value in start.items()}
         return FederationState(
             round=0, server={part: start[part] for part in self.shared}, clients=clients, momentum={}
@@ -63,23 +74,25 @@ class PromptMethod:
     def step(self, state: FederationState) -> tuple[FederationState, dict[str, Any]]:
         """One communication round: the next state, and the row that reports it."""
         row: dict[str, Any] = {"round": state.round + 1}
-        counts_sent = 0
+        label_bytes = (0, 0)
         if self._labels_are_due(state.round):
             phase = self._label(state)
             state = replace(state, labels=phase.labels, quota=phase.quota)
             row["labels"] = label_report(phase, self.setting)
-            counts_sent = phase.quota.nbytes if phase.filtered else 0
+            label_bytes = phase.bytes_up, phase.bytes_down
         participants = self._participants(state)
         updates, momentum = self._train(state, participants)
         after = self._merge(state, participants, updates, momentum)
-        evaluation = self._evaluate(after, everywhere=after.round == self.config.rounds)
-        row |= round_report(state, updates, evaluation, self.setting)
-        row |= self._traffic(updates, counts_sent)
+        models, last = ClientModels(self.setting, after), after.round == self.config.rounds
+        row |= round_report(state, updates, models.evaluate(everywhere=last), self.setting)
+        row |= self._traffic(updates, *label_bytes)
+        if last:
+            row |= models.exchange(self._weights(after))
         return after, row
 
     def predict(self, state: FederationState, client: int, indices: Int[Tensor, "n"]) -> Int[Tensor, "n"]:
         """The classes that a client's model gives to images of the data set, [n]."""
-        return self._logits(state, client, indices).argmax(dim=1).cpu()
+        return ClientModels(self.setting, state).logits(client, indices).argmax(dim=1).cpu()
 
     def _labels_are_due(self, round_index: int) -> bool:
         every = self.config.refresh_every
@@ -90,12 +103,21 @@ class PromptMethod:
         if state.round == 0:
             logits = [self.setting.zero_shot_logits[self.setting.train_indices(k)] for k in clients]
         else:
-            local = self.config.relabel_with == "local"
-            logits = [self._logits(state, k, self.setting.train_indices(k), local).float().cpu() for k in clients]
-        if self.config.labeller == "FPL":
-            return fpl(logits, self.config)
-        phase = state.round // self.config.refresh_every if self.config.refresh_every else 0
-        return copl(logits, self.config, n_train=self.setting.n_train, phase=phase)
+            models = ClientModels(self.setting, state, local=self.config.relabel_with == "local")
+            logits = [models.logits(k, self.setting.train_indices(k)).float().cpu() for k in clients]
+        return make_labels(
+            logits,
+            self.config,
+            n_train=self.setting.n_train,
+            phase=state.round // self.config.refresh_every if self.config.refresh_every else 0,
+            seed=self.stream_seed,
+            true_labels=self._true_labels() if self.config.labeller == "true" else None,
+        )
+
+    def _true_labels(self) -> list[Tensor]:
+        """For the oracle alone."""
+        labels = self.setting.dataset.labels
+        return [labels[self.setting.train_indices(k)] for k in range(self.config.n_clients)]
 
     def _participants(self, state: FederationState) -> list[int]:
         wanted = max(int(self.config.participation * self.config.n_clients), 1)
@@ -126,10 +148,9 @@ class PromptMethod:
     def _train_group(self, state: FederationState, group: list[int], kept: dict[str, Tensor]) -> list[LocalUpdate]:
         starts = []
         for k in group:
-            text, visual = state.prompts(k)
             slot = self._momentum_slot(k)
             carried = {part: buffers[slot] for part, buffers in kept.items()} if slot is not None else {}
-            starts.append(PromptState(text=text, visual=visual, round=state.round, momentum=carried))
+            starts.append(PromptState(**state.prompts(k), round=state.round, momentum=carried))
         with matmul_precision(self.config.precision):
             return train_round(
                 self.setting.training,
@@ -138,6 +159,7 @@ class PromptMethod:
                 starts,
                 config=self.config,
                 generator=[torch_generator(self.stream_seed, "batches", state.round, k) for k in group],
+                template=self.setting.template,
             )
 
     def _momentum_slot(self, client: int) -> int | None:
@@ -162,7 +184,7 @@ class PromptMethod:
     ) -> FederationState:
         clients = {part: stack.clone() for part, stack in state.clients.items()}
         for k, update in updates.items():
-            for part in PARTS:
+            for part in clients:
                 clients[part][k] = getattr(update, part)
         weights = self._weights(state)[participants]
         server = {part: aggregate(clients[part][participants], weights) for part in self.shared}
@@ -173,34 +195,10 @@ class PromptMethod:
             return state.quota.sum(dim=1)
         return torch.tensor([len(labels) for labels in state.labels])
 
-    @torch.no_grad()
-    def _logits(self, state: FederationState, client: int, indices: Tensor, local: bool = False) -> Tensor:
-        text, visual = state.prompts(client, local)
-        prompted = self.setting.prompted
-        features = self.setting.image_features(indices, visual)
-        return prompted.logits_from_features(features, prompted.text_features(text))
-
-    @torch.no_grad()
-    def _evaluate(self, state: FederationState, everywhere: bool) -> Evaluation:
-        """Test all clients; where they share the visual prompt, the images are encoded once for all."""
-        setting = self.setting
-        if "visual" not in self.shared:
-            predictor = lambda k, indices: self.predict(state, k, indices)  # noqa: E731
-        else:
-            features = setting.image_features(setting.dataset.test_indices, state.server["visual"])
-            place = torch.full((len(setting.dataset),), -1)
-            place[setting.dataset.test_indices] = torch.arange(len(features))
-
-            def predictor(k: int, indices: Tensor) -> Tensor:
-                texts = setting.prompted.text_features(state.prompts(k)[0])
-                return setting.prompted.logits_from_features(features[place[indices]], texts).argmax(dim=1).cpu()
-
-        return evaluate(predictor, setting.federation.shards, setting.dataset.labels, everywhere)
-
-    def _traffic(self, updates: dict[int, LocalUpdate], counts_bytes: int) -> dict[str, int]:
+    def _traffic(self, updates: dict[int, LocalUpdate], labels_up: int, labels_down: int) -> dict[str, int]:
         """Bytes that cross the network in the round, over all clients: what is sent, not what is kept."""
         prompts = sum(getattr(update, part).nbytes for update in updates.values() for part in self.shared)
-        return {"bytes_up": prompts + counts_bytes, "bytes_down": prompts + counts_bytes}
+        return {"bytes_up": prompts + labels_up, "bytes_down": prompts + labels_down}
 
 
 @contextmanager

@@ -6,35 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedcopl_lab.methods._labels import LabelPhase
 from fedcopl_lab.methods._setting import Setting
-from fedcopl_lab.methods._state import PARTS, FederationState
+from fedcopl_lab.methods._state import FederationState
 from fedcopl_lab.steps import Evaluation, LocalUpdate, cosine_distance, drift_diversity
-
-
-def label_report(phase: LabelPhase, setting: Setting) -> dict[str, Any]:
-    """Counts per client and class of a label phase, with how many are right; [K][C] lists.
-
-    ``true`` counts the client's training images by true label, ``filtered`` and ``selected`` count
-    pseudo-labels, ``*_correct`` the right ones among them.
-    """
-    n_classes = setting.dataset.n_classes
-    report: dict[str, Any] = {name: [] for name in ("true", "selected", "selected_correct")}
-    if phase.filtered:
-        report |= {"filtered": [], "filtered_correct": []}
-    for k, chosen in enumerate(phase.labels):
-        true = setting.dataset.labels[setting.train_indices(k)]
-        report["true"].append(_counts(true, n_classes))
-        right = true[chosen.indices] == chosen.labels
-        report["selected"].append(_counts(chosen.labels, n_classes))
-        report["selected_correct"].append(_counts(chosen.labels[right], n_classes))
-        if phase.filtered:
-            one = phase.filtered[k]
-            report["filtered"].append(one.counts.tolist())
-            report["filtered_correct"].append(_counts(one.labels[one.kept & (one.labels == true)], n_classes))
-    report["quota"] = phase.quota.tolist()
-    report["fallback"] = [one.fallback for one in phase.filtered]
-    return report
 
 
 def round_report(
@@ -53,8 +27,9 @@ def round_report(
     row["loss_last_epoch"] = _mean([update.epoch_losses[-1] for update in updates.values()])
     row["n_steps"] = sum(update.n_steps for update in updates.values())
     row["participants"] = list(updates)
-    for part in PARTS:
+    for part in before.clients:
         row |= _drift_report(part, before, updates)
+    row |= _drift_from_mean(before, updates)
     row["clients"] |= {"n_selected": selected, "label_accuracy": [none_if_nan(value) for value in right]}
     return row
 
@@ -79,13 +54,22 @@ def none_if_nan(value: float) -> float | None:
 
 def _drift_report(part: str, before: FederationState, updates: dict[int, LocalUpdate]) -> dict[str, float | None]:
     """Updates are measured from what each client started the round with (its own prompt, where it keeps it)."""
-    starts = {k: dict(zip(PARTS, before.prompts(k), strict=True))[part] for k in updates}
-    moves = torch.stack([(getattr(update, part) - starts[k]).double() for k, update in updates.items()])
+    moves = torch.stack([(getattr(update, part) - before.prompts(k)[part]).double() for k, update in updates.items()])
     return {
         f"drift_{part}": none_if_nan(drift_diversity(moves)),
         f"cosine_{part}": none_if_nan(cosine_distance(moves)) if len(moves) > 1 else None,
         f"move_{part}": float(moves.flatten(1).norm(dim=1).mean()),
         f"move_of_sum_{part}": float(moves.sum(dim=0).norm()),
+    }
+
+
+def _drift_from_mean(before: FederationState, updates: dict[int, LocalUpdate]) -> dict[str, float | None]:
+    """The text updates measured from the mean of all clients' text prompts, as if the server had one."""
+    mean = torch.stack([before.prompts(k)["text"] for k in range(len(before.clients["text"]))]).double().mean(dim=0)
+    moves = torch.stack([update.text.double() - mean for update in updates.values()])
+    return {
+        "drift_text_from_mean": none_if_nan(drift_diversity(moves)),
+        "cosine_text_from_mean": none_if_nan(cosine_distance(moves)) if len(moves) > 1 else None,
     }
 
 

@@ -5,16 +5,14 @@ from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config import PromptConfig, RunConfig
+from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.data import Dataset, Federation, load_dataset, partition, restore_federation
-from fedcopl_lab.methods._state import FederationState
 from fedcopl_lab.models import CLIPBundle, PromptedCLIP, load_clip
 from fedcopl_lab.models.prompted_clip import image_tokens
-from fedcopl_lab.steps import template_features, zero_shot
+from fedcopl_lab.steps import Scorer, template_features, zero_shot
 
 IMAGES_PER_FORWARD = 256
 
@@ -68,11 +66,15 @@ class Setting:
         """Training images of all clients."""
         return sum(len(shard.train) for shard in self.federation.shards)
 
-    @torch.no_grad()
-    def image_features(self, indices: Int[Tensor, "n"], visual_prompt: Tensor) -> Float[Tensor, "n d"]:
-        """Unit image features under a visual prompt, in bounded portions."""
-        parts = indices.split(IMAGES_PER_FORWARD)
-        return torch.cat([self.prompted.image_features(self.tokens[part], visual_prompt) for part in parts])
+    @property
+    def template(self) -> Float[Tensor, "c d"] | None:
+        """Unit text features of the template, where the run trains no text prompt."""
+        return None if "text" in self.config.trained else _frozen(self.config).template
+
+    @property
+    def scorer(self) -> Scorer:
+        """What labels and tests are scored with."""
+        return Scorer(self.prompted, self.config, self.template)
 
     def __repr__(self) -> str:
         return f"Setting({self.config.label})"
@@ -105,6 +107,11 @@ class _Frozen:
         return torch.cat([image_tokens(self.clip.model, self.clip.to_input(part)) for part in parts])
 
     @cached_property
+    def template(self) -> Float[Tensor, "c d"]:
+        with torch.no_grad():
+            return template_features(self.clip, self.dataset.class_names, self.dataset.template)
+
+    @cached_property
     def zero_shot_logits(self) -> Float[Tensor, "n_all c"]:
         return zero_shot(self.clip, self.dataset).logits
 
@@ -122,7 +129,7 @@ def _prompted(
         dataset.class_names,
         n_text=config.n_text,
         visual_depth=config.visual_depth,
-        n_visual=config.n_visual,
+        n_visual=config.n_visual if "visual" in config.trained else 0,  # no vectors: plain CLIP
         precision=precision,
     )
 
@@ -136,31 +143,3 @@ def _frozen_for(dataset: str, clip: str, weights: str, device: str, threads: int
     """Kept per thread count too: sums may round differently, and a run key promises its bytes."""
     frozen = load_clip(clip, device=device, weights=_weights_argument(weights))
     return _Frozen(load_dataset(dataset, image_size=frozen.image_size), frozen)
-
-
-@torch.no_grad()
-def predict_images(
-    config: RunConfig, tensors: dict[str, Tensor], images: UInt8[Tensor, "n 3 h w"], client: int
-) -> Int[Tensor, "n"]:
-    """Classes that a client's stored prompts give to new images; ``Run.predict`` is the way in.
-
-    Args:
-        config: the run's configuration.
-        tensors: its stored state; empty for a zero-shot run.
-        images: uint8 pixels at the model's size, [n, 3, H, W].
-        client: whose text prompt, 0 to K - 1.
-
-    Raises:
-        FedCoPLError: no such client, or images of another size.
-    """
-    if not isinstance(config, PromptConfig):
-        raise FedCoPLError(f"{config.label} has no prompts to predict with")
-    if not 0 <= client < config.n_clients:
-        raise FedCoPLError(f"client={client} does not exist; expected 0 to {config.n_clients - 1}")
-    setting = Setting.of(config)
-    pixels = setting.clip.to_input(images.to(config.device))
-    if not tensors:
-        texts = template_features(setting.clip, setting.dataset.class_names, setting.dataset.template)
-        return (setting.clip.model.encode_image(pixels, normalize=True) @ texts.T).argmax(dim=1).cpu()
-    text, visual = FederationState.from_tensors(tensors, config.device).prompts(client)
-    return setting.prompted.logits(pixels, text, visual).argmax(dim=1).cpu()

@@ -8,11 +8,8 @@ from torch import Tensor
 
 from fedcopl_lab.steps import PseudoLabels
 
-PARTS = ("text", "visual")
-"""The two prompts, in the order in which they are stored and sent."""
-
-SHARED: dict[str, tuple[str, ...]] = {"none": (), "text": ("text",), "visual": ("visual",), "both": PARTS}
-"""Which prompts the server averages, by ``config.aggregate``."""
+PARTS = ("text", "visual", "text_local")
+"""The prompts, in the order in which they are stored and sent; only FedOTP has the last, and never sends it."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,14 +32,13 @@ class FederationState:
     labels: tuple[PseudoLabels, ...] = ()
     quota: Int[Tensor, "k c"] | None = None
 
-    def prompts(self, client: int, local: bool = False) -> tuple[Tensor, Tensor]:
-        """(text, visual) that a client uses: the server's where there is one, its own otherwise.
+    def prompts(self, client: int, local: bool = False) -> dict[str, Tensor]:
+        """The prompts that a client uses, by part: the server's where there is one, its own otherwise.
 
         With ``local`` the client's own latest prompts throughout, before aggregation.
         """
         own = {part: stack[client] for part, stack in self.clients.items()}
-        both = own if local else own | self.server
-        return both["text"], both["visual"]
+        return own if local else own | self.server
 
     def __repr__(self) -> str:
         return f"FederationState(after round {self.round}, {len(self.clients['text'])} clients)"
@@ -58,6 +54,8 @@ class FederationState:
         for k, chosen in enumerate(self.labels):
             tensors[f"labels.{k:04d}.indices"] = chosen.indices
             tensors[f"labels.{k:04d}.labels"] = chosen.labels
+            if chosen.candidates is not None:
+                tensors[f"labels.{k:04d}.candidates"] = chosen.candidates
         return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
 
     @classmethod
@@ -69,7 +67,12 @@ class FederationState:
 
         clients = sorted(name.split(".")[1] for name in tensors if name.endswith(".indices"))
         labels = tuple(
-            PseudoLabels(indices=tensors[f"labels.{k}.indices"], labels=tensors[f"labels.{k}.labels"]) for k in clients
+            PseudoLabels(
+                indices=tensors[f"labels.{k}.indices"],
+                labels=tensors[f"labels.{k}.labels"],
+                candidates=tensors.get(f"labels.{k}.candidates"),
+            )
+            for k in clients
         )
         return cls(
             round=int(tensors["round"]),

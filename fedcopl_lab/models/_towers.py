@@ -35,6 +35,11 @@ class ImageTower(Protocol):
     ) -> Float[Tensor, "b d"]:
         """Image features before normalisation; ``sizes`` says how many images in turn belong to each prompt."""
 
+    def token_features(
+        self, tokens: Float[Tensor, "b n width"], prompts: Float[Tensor, "k depth n_visual width"], sizes: Sequence[int]
+    ) -> Float[Tensor, "b n d"]:
+        """The same for the token that is read and for every patch behind it."""
+
 
 def tower_of(model: open_clip.CLIP, depth: int | None, dtype: torch.dtype | None = None) -> ImageTower:
     """The tower of a model, checked.
@@ -132,14 +137,23 @@ class ResNetTower:
         self, tokens: Float[Tensor, "b n width"], prompts: Float[Tensor, "k depth n_visual width"], sizes: Sequence[int]
     ) -> Float[Tensor, "b d"]:
         """The mean token asks; all positions and the prompt answer."""
+        return self._pool(tokens, prompts, sizes, 1)[:, 0]
+
+    def token_features(
+        self, tokens: Float[Tensor, "b n width"], prompts: Float[Tensor, "k depth n_visual width"], sizes: Sequence[int]
+    ) -> Float[Tensor, "b n d"]:
+        """The same with every position asking as well (our reading of patches in this tower)."""
+        return self._pool(tokens, prompts, sizes, tokens.shape[1])
+
+    def _pool(self, tokens: Tensor, prompts: Tensor, sizes: Sequence[int], n_read: int) -> Float[Tensor, "b n_read d"]:
         pool = self.pool
-        queries = split_heads(pool.q_proj(tokens[:, :1]), pool.num_heads)
+        queries = split_heads(pool.q_proj(tokens[:, :n_read]), pool.num_heads)
         keys, values = (split_heads(part(tokens), pool.num_heads) for part in (pool.k_proj, pool.v_proj))
         if self.depth:
             extra = [split_heads(part(prompts[:, 0]), pool.num_heads) for part in (pool.k_proj, pool.v_proj)]
             keys, values = with_prompts(keys, extra[0], sizes), with_prompts(values, extra[1], sizes)
         mixed = F.scaled_dot_product_attention(queries, keys, values)
-        return pool.c_proj(mixed.transpose(1, 2).flatten(1))
+        return pool.c_proj(mixed.transpose(1, 2).flatten(2))
 
 
 def with_prompts(

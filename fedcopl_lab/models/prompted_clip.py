@@ -152,6 +152,27 @@ class PromptedCLIP:
         return F.normalize(self.tower.token_features(*self._batches(images, visual_prompt)), dim=-1)
 
     @overload
+    def patch_features(self, images: Tensor, visual_prompt: Tensor) -> Tensor: ...
+
+    @overload
+    def patch_features(self, images: Sequence[Tensor], visual_prompt: Tensor) -> list[Tensor]: ...
+
+    def patch_features(
+        self,
+        images: Images | Sequence[Images],
+        visual_prompt: Float[Tensor, "depth n_visual image_width"] | Float[Tensor, "k depth n_visual image_width"],
+    ) -> Float[Tensor, "b m d"] | list[Tensor]:
+        """Unit features of every patch under the visual prompt, without the class token, [B, patches, d].
+
+        For a ModifiedResNet the patches are the positions of its last feature map, each of which asks the
+        attention pool as the mean token does (our reading: the paper names none). With K stacked prompts
+        ``images`` is a list of K batches, and so is the result.
+        """
+        tokens, prompts, sizes = self._batches(images, visual_prompt)
+        features = F.normalize(self.tower.token_features(tokens, prompts, sizes)[:, 1:], dim=-1)
+        return features if isinstance(images, Tensor) else list(features.split(sizes))
+
+    @overload
     def logits(self, images: Tensor, text_prompt: Tensor, visual_prompt: Tensor) -> Tensor: ...
 
     @overload

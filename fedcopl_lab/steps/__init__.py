@@ -2,14 +2,23 @@
 
 from fedcopl_lab.steps._aggregate import aggregate
 from fedcopl_lab.steps._allocate import Allocation, allocate
-from fedcopl_lab.steps._consistency import consistency_loss, proximal_term
+from fedcopl_lab.steps._cache import ImageCache
+from fedcopl_lab.steps._candidates import candidate_sets
+from fedcopl_lab.steps._confidence import class_counts, log_odds
+from fedcopl_lab.steps._consistency import consistency_loss
 from fedcopl_lab.steps._correct import CorrectedLabels, confident_labels, correct_pseudo_labels
+from fedcopl_lab.steps._count_noise import perturb_counts
 from fedcopl_lab.steps._drift import cosine_distance, drift_diversity
 from fedcopl_lab.steps._evaluate import Evaluation, evaluate
 from fedcopl_lab.steps._filter import FilteredSet, filter_confident
+from fedcopl_lab.steps._losses import label_loss
 from fedcopl_lab.steps._models import average_models, model_scores, recalibrate
-from fedcopl_lab.steps._select import PseudoLabels, select_top
+from fedcopl_lab.steps._pools import fill_pools
+from fedcopl_lab.steps._proximal import proximal_term
+from fedcopl_lab.steps._scorer import Scorer
+from fedcopl_lab.steps._select import PseudoLabels, class_log_odds, select_top
 from fedcopl_lab.steps._train import LocalUpdate, PromptState, learning_rate, train_round
+from fedcopl_lab.steps._transport import transport_logits, transport_plan
 from fedcopl_lab.steps._zero_shot import Predictions, template_features, zero_shot
 
 __all__ = [
@@ -17,26 +26,37 @@ __all__ = [
     "CorrectedLabels",
     "Evaluation",
     "FilteredSet",
+    "ImageCache",
     "LocalUpdate",
     "Predictions",
     "PromptState",
     "PseudoLabels",
+    "Scorer",
     "aggregate",
     "allocate",
     "average_models",
+    "candidate_sets",
+    "class_counts",
+    "class_log_odds",
     "confident_labels",
     "consistency_loss",
     "correct_pseudo_labels",
     "cosine_distance",
     "drift_diversity",
     "evaluate",
+    "fill_pools",
     "filter_confident",
+    "label_loss",
     "learning_rate",
+    "log_odds",
     "model_scores",
+    "perturb_counts",
     "proximal_term",
     "recalibrate",
     "select_top",
     "template_features",
     "train_round",
+    "transport_logits",
+    "transport_plan",
     "zero_shot",
 ]

@@ -1,5 +1,7 @@
 """Confidence and entropy of logits, on a scale that does not saturate."""
 
+import math
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -40,3 +42,12 @@ def entropy(logits: Float[Tensor, "n c"]) -> Float[Tensor, "n"]:
 def class_counts(labels: Int[Tensor, "n"], n_classes: int) -> Int[Tensor, "c"]:
     """How many labels each class has."""
     return torch.bincount(labels, minlength=n_classes)
+
+
+def quantile(values: Float[Tensor, "n"], level: float) -> float:
+    """Linear interpolation between order statistics; torch.quantile refuses more than 16 million values."""
+    ordered = values.sort().values
+    place = level * (len(ordered) - 1)
+    below = math.floor(place)
+    low, high = float(ordered[below]), float(ordered[min(below + 1, len(ordered) - 1)])
+    return low if place == below or low == high else low + (place - below) * (high - low)

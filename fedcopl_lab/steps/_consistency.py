@@ -1,6 +1,5 @@
 """What strong views are trained towards: the unsupervised loss, and FedProx's pull to the round's start."""
 
-from collections.abc import Iterable
 from typing import Literal
 
 import torch
@@ -40,13 +39,3 @@ def consistency_loss(
     else:
         divergence = (log_p.exp() * (log_p - (target + _REVERSE_EPSILON).log())).sum(dim=1)
     return (divergence * used).sum() / max(len(used), 1)
-
-
-def proximal_term(parameters: Iterable[Tensor], start: Iterable[Tensor]) -> Float[Tensor, ""]:
-    """Half the squared distance of the parameters to the round's start (FedProx, Eq. 2), a scalar.
-
-    >>> proximal_term([torch.ones(3)], [torch.zeros(3)])
-    tensor(1.5000)
-    """
-    squares = [(now - before.detach()).square().sum() for now, before in zip(parameters, start, strict=True)]
-    return 0.5 * torch.stack(squares).sum()

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.steps._confidence import check_logits, class_counts, entropy, log_odds
+from fedcopl_lab.steps._confidence import check_logits, class_counts, entropy, log_odds, quantile
 
 
 @dataclass(frozen=True, repr=False)
@@ -21,6 +21,8 @@ class FilteredSet:
         counts: kept images per predicted class, u_k in Eq. 3, [C].
         confidence_threshold: τ1 as a probability; kept images lie above it. None when the filter is off.
         entropy_threshold: τ2 in nats; kept images lie below it. None when the filter is off.
+        confident: which images passed the confidence threshold alone, all where the filter is off, [n].
+        certain: which images passed the entropy threshold alone, all where the filter is off, [n].
         fallback: nothing passed both thresholds, and the most confident share was kept instead.
     """
 
@@ -29,6 +31,8 @@ class FilteredSet:
     counts: Int[Tensor, "c"]
     confidence_threshold: float | None
     entropy_threshold: float | None
+    confident: Bool[Tensor, "n"]
+    certain: Bool[Tensor, "n"]
     fallback: bool = False
 
     def __repr__(self) -> str:
@@ -71,11 +75,10 @@ def filter_confident(
         raise FedCoPLError("filter_confident got 0 images; expected at least one per client")
     odds, spread = log_odds(logits), entropy(logits)
     odds_limit, entropy_limit = _limits(odds, spread, q_conf, q_ent, thresholds)
-    kept = torch.ones(len(logits), dtype=torch.bool, device=logits.device)
-    if odds_limit is not None:
-        kept &= odds > odds_limit
-    if entropy_limit is not None:
-        kept &= spread < entropy_limit
+    everything = torch.ones(len(logits), dtype=torch.bool, device=logits.device)
+    confident = everything if odds_limit is None else odds > odds_limit
+    certain = everything if entropy_limit is None else spread < entropy_limit
+    kept = confident & certain
     fallback = not bool(kept.any())
     if fallback:
         wanted = (1 - (0.5 if q_conf is None else q_conf)) * len(logits)
@@ -88,6 +91,8 @@ def filter_confident(
         counts=class_counts(labels[kept], logits.shape[1]),
         confidence_threshold=None if odds_limit is None else _sigmoid(odds_limit),
         entropy_threshold=entropy_limit,
+        confident=confident,
+        certain=certain,
         fallback=fallback,
     )
 
@@ -107,18 +112,9 @@ def _limits(
     for name, level in (("q_conf", q_conf), ("q_ent", q_ent)):
         if level is not None and not 0 <= level <= 1:
             raise FedCoPLError(f"{name}={level} is outside [0, 1]; expected a quantile level such as 0.5, or None")
-    odds_limit = None if q_conf is None else _quantile(odds, q_conf)
-    entropy_limit = None if q_ent is None else _quantile(spread, 1 - q_ent)
+    odds_limit = None if q_conf is None else quantile(odds, q_conf)
+    entropy_limit = None if q_ent is None else quantile(spread, 1 - q_ent)
     return odds_limit, entropy_limit
-
-
-def _quantile(values: Tensor, level: float) -> float:
-    """Linear interpolation between order statistics; torch.quantile refuses more than 16 million values."""
-    ordered = values.sort().values
-    place = level * (len(ordered) - 1)
-    below = math.floor(place)
-    low, high = float(ordered[below]), float(ordered[min(below + 1, len(ordered) - 1)])
-    return low if place == below or low == high else low + (place - below) * (high - low)
 
 
 def _sigmoid(odds: float) -> float:

@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
+from fedcopl_lab.steps._losses import label_loss
+from fedcopl_lab.steps._proximal import proximal_term
+from fedcopl_lab.steps._scorer import Scorer
 from fedcopl_lab.steps._select import PseudoLabels
+
+WARMUP_LR = 1e-5  # as PromptFL's code
 
 
 @dataclass(frozen=True, repr=False)
@@ -22,13 +26,15 @@ class PromptState:
         text: text prompt, [n_text, text width].
         visual: visual prompt, [depth, n_visual, image width].
         round: rounds that lie behind; places the round on the learning-rate schedule.
-        momentum: SGD buffers of the two prompts (``"text"``, ``"visual"``); empty to start afresh.
+        momentum: SGD buffers by prompt (``"text"``, ``"visual"``, ``"text_local"``); empty to start afresh.
+        text_local: a second text prompt that never leaves the client (FedOTP), same shape as ``text``.
     """
 
     text: Float[Tensor, "n_text text_width"]
     visual: Float[Tensor, "depth n_visual image_width"]
     round: int = 0
     momentum: dict[str, Tensor] = field(default_factory=dict)
+    text_local: Float[Tensor, "n_text text_width"] | None = None
 
     def __repr__(self) -> str:
         return f"PromptState(text {tuple(self.text.shape)}, visual {tuple(self.visual.shape)}, round {self.round})"
@@ -42,9 +48,10 @@ class LocalUpdate:
         text: text prompt, [n_text, text width].
         visual: visual prompt, [depth, n_visual, image width].
         momentum: SGD buffers after the last step, by prompt.
-        epoch_losses: mean cross-entropy per image in each local epoch.
+        epoch_losses: mean loss per image in each local epoch.
         n_samples: pseudo-labelled images trained on.
         n_steps: optimiser steps taken.
+        text_local: the second text prompt of FedOTP, same shape as ``text``.
     """
 
     text: Float[Tensor, "n_text text_width"]
@@ -53,6 +60,7 @@ class LocalUpdate:
     epoch_losses: tuple[float, ...]
     n_samples: int
     n_steps: int
+    text_local: Float[Tensor, "n_text text_width"] | None = None
 
     def __repr__(self) -> str:
         return f"LocalUpdate({self.n_samples} images, {self.n_steps} steps, loss {self.epoch_losses[-1]:.3f})"
@@ -66,7 +74,7 @@ class LocalTraining:
         pseudo_labels: which of them to train on, and as what.
         state: the prompts to start from.
         generator: draws the order of the images in each epoch.
-        config: epochs, batch size, optimiser and schedule.
+        scorer: the model; gives epochs, batch size, optimiser and schedule too.
     """
 
     def __init__(
@@ -76,19 +84,25 @@ class LocalTraining:
         state: PromptState,
         generator: torch.Generator,
         *,
-        config: PromptConfig,
+        scorer: Scorer,
     ) -> None:
         if not len(pseudo_labels):
             raise FedCoPLError("the client has 0 pseudo-labelled images; expected at least one: lower q_conf or q_ent")
-        self.config = config
+        self.config = config = scorer.config
         self.images = shard_images[pseudo_labels.indices]
         self.labels = pseudo_labels.labels.to(self.images.device)
+        self._candidates = _to_device(pseudo_labels.candidates, self.images.device)
         self.round = state.round
-        self.text = state.text.detach().clone().requires_grad_()
-        self.visual = state.visual.detach().clone().requires_grad_()
-        self.optimiser = _sgd({"text": self.text, "visual": self.visual}, config, state.momentum)
+        self.prompts = _leaves(state, config)
+        self.cache = scorer.cache(shard_images, state.visual, pseudo_labels)
+        if "visual" not in config.trained:  # what no step changes is encoded once
+            self.images = scorer.known_images(self.images, state.visual)
+        trained = {part: prompt for part, prompt in self.prompts.items() if prompt.requires_grad}
+        self._start = {part: prompt.detach().clone() for part, prompt in trained.items()}
+        self.optimiser = _sgd(trained, config, state.momentum)
         self.batch_images = self.images[:0]
         self._batch_labels = self.labels[:0]
+        self._batch_candidates = self._candidates
         self._epoch_losses: list[float] = []
         self._losses: list[tuple[Tensor, int]] = []
         self._steps = 0
@@ -100,25 +114,28 @@ class LocalTraining:
         if batch is None:
             return False
         self.batch_images, self._batch_labels = self.images[batch], self.labels[batch]
+        self._batch_candidates = None if self._candidates is None else self._candidates[batch]
         return True
 
     def loss(self, logits: Float[Tensor, "b c"]) -> Float[Tensor, ""]:
-        """Mean cross-entropy of the current batch, noted for the epoch's report."""
-        loss = F.cross_entropy(logits, self._batch_labels)
+        """Mean loss of the current batch, noted for the epoch's report."""
+        loss = label_loss(logits, self._batch_labels, self._batch_candidates)
+        if self.config.method == "PromptProx" and self.config.prox_mu:
+            drawn = proximal_term((self.prompts[part] for part in self._start), self._start.values())
+            # the public code takes P from a detached copy: its term changes the printed loss and no weight
+            loss = loss + self.config.prox_mu * (drawn if self.config.prox_gradient else drawn.detach())
         self._losses.append((loss.detach(), len(logits)))
         self._steps += 1
         return loss
 
     def update(self) -> LocalUpdate:
         """The client's prompts as they are now."""
-        state = self.optimiser.state
-        buffers = {"text": state[self.text], "visual": state[self.visual]}
+        buffers = {part: self.optimiser.state[self.prompts[part]] for part in self._start}
         return LocalUpdate(
-            text=self.text.detach(),
-            visual=self.visual.detach(),
+            **{part: prompt.detach() for part, prompt in self.prompts.items()},
             momentum={
-                name: kept["momentum_buffer"].clone()
-                for name, kept in buffers.items()
+                part: kept["momentum_buffer"].clone()
+                for part, kept in buffers.items()
                 if self.config.momentum and "momentum_buffer" in kept
             },
             epoch_losses=tuple(self._epoch_losses),
@@ -152,7 +169,8 @@ def learning_rate(config: PromptConfig, round_index: int, epoch: int) -> float:
     """Cosine from ``lr`` towards 0, stepped per local epoch (spec of the released code).
 
     The period is the epochs between two label phases (``"phase"``, restarting with each), of the whole run
-    (``"run"``) or of one round (``"round"``).
+    (``"run"``) or of one round (``"round"``); ``"constant"`` stays at ``lr``. The first ``warmup_epochs`` of
+    the run have 1e-5.
 
     Args:
         config: gives lr, schedule and the numbers of epochs and rounds.
@@ -163,9 +181,26 @@ def learning_rate(config: PromptConfig, round_index: int, epoch: int) -> float:
     >>> [round(learning_rate(config, r, e), 4) for r, e in ((0, 0), (2, 5), (4, 9), (5, 0))]
     [0.1, 0.05, 0.0001, 0.1]
     """
+    if round_index * config.local_epochs + epoch < config.warmup_epochs:
+        return WARMUP_LR
+    if config.lr_schedule == "constant":
+        return config.lr
     per_cycle = {"phase": config.refresh_every or config.rounds, "run": config.rounds, "round": 1}[config.lr_schedule]
     done = config.local_epochs * (round_index % per_cycle) + epoch
     return 0.5 * config.lr * (1 + math.cos(math.pi * done / (config.local_epochs * per_cycle)))
+
+
+def _leaves(state: PromptState, config: PromptConfig) -> dict[str, Tensor]:
+    """Copies of the prompts; those that are trained ask for a gradient."""
+    prompts = {"text": state.text, "visual": state.visual}
+    if state.text_local is not None:
+        prompts["text_local"] = state.text_local
+    trained = {part: part.removesuffix("_local") in config.trained for part in prompts}
+    return {part: prompt.detach().clone().requires_grad_(trained[part]) for part, prompt in prompts.items()}
+
+
+def _to_device(values: Tensor | None, device: torch.device) -> Tensor | None:
+    return None if values is None else values.to(device)
 
 
 def _sgd(parameters: dict[str, Tensor], config: PromptConfig, momentum: dict[str, Tensor]) -> torch.optim.SGD:

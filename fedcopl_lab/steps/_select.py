@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
@@ -20,10 +20,13 @@ class PseudoLabels:
     Attributes:
         indices: positions among the client's images, class by class, most probable first, [m].
         labels: the pseudo-label of each, [m].
+        candidates: the classes that each may belong to, for labels that admit doubt (CPL), [m, C]; None
+            where the label is all there is.
     """
 
     indices: Int[Tensor, "m"]
     labels: Int[Tensor, "m"]
+    candidates: Bool[Tensor, "m c"] | None = None
 
     def __len__(self) -> int:
         return len(self.indices)

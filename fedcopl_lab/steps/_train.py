@@ -11,6 +11,7 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.models.prompted_clip import PromptedCLIP
 from fedcopl_lab.steps._local_training import LocalTraining, LocalUpdate, PromptState, learning_rate
+from fedcopl_lab.steps._scorer import Scorer
 from fedcopl_lab.steps._select import PseudoLabels
 
 __all__ = ["LocalUpdate", "PromptState", "learning_rate", "train_round"]
@@ -25,6 +26,7 @@ def train_round(
     *,
     config: PromptConfig,
     generator: torch.Generator,
+    template: Tensor | None = None,
 ) -> LocalUpdate: ...
 
 
@@ -37,6 +39,7 @@ def train_round(
     *,
     config: PromptConfig,
     generator: Sequence[torch.Generator],
+    template: Tensor | None = None,
 ) -> list[LocalUpdate]: ...
 
 
@@ -48,6 +51,7 @@ def train_round(
     *,
     config: PromptConfig,
     generator: torch.Generator | Sequence[torch.Generator],
+    template: Float[Tensor, "c d"] | None = None,
 ) -> LocalUpdate | list[LocalUpdate]:
     """Train one client's prompts for a round with SGD and cross-entropy (Eq. 5, supplement Alg. 1).
 
@@ -61,8 +65,9 @@ def train_round(
             for several clients a list of them, as for the next arguments.
         pseudo_labels: which of them to train on, and as what.
         state: the prompts to start from.
-        config: epochs, batch size, optimiser and schedule.
+        config: method, epochs, batch size, optimiser and schedule.
         generator: draws the order of the images in each epoch.
+        template: unit text features of the data set's template, [C, d]; needed where the text is not trained.
 
     Returns:
         The prompts after the last step, of one client or of each; ``state`` is left as it was.
@@ -76,9 +81,10 @@ def train_round(
 
     Shown in notebook ``00_quickstart``.
     """
+    scorer = Scorer(prompted, config, template)
     if isinstance(state, PromptState):
-        alone = LocalTraining(shard_images, pseudo_labels, state, generator, config=config)  # type: ignore[arg-type]
-        return _train_together(prompted, [alone])[0]
+        alone = LocalTraining(shard_images, pseudo_labels, state, generator, scorer=scorer)  # type: ignore[arg-type]
+        return _train_together(scorer, [alone])[0]
     parts: tuple[Sequence[Any], ...] = (shard_images, pseudo_labels, state, generator)  # type: ignore[assignment]
     lengths = [len(part) for part in parts]
     if len(set(lengths)) != 1 or not lengths[0]:
@@ -91,19 +97,12 @@ def train_round(
             f"{lengths[0]} clients at once with momentum_state='shared', which passes one buffer from client to "
             "client; train them one after another"
         )
-    return _train_together(prompted, [LocalTraining(*own, config=config) for own in zip(*parts, strict=True)])
+    return _train_together(scorer, [LocalTraining(*own, scorer=scorer) for own in zip(*parts, strict=True)])
 
 
-def _train_together(prompted: PromptedCLIP, clients: list[LocalTraining]) -> list[LocalUpdate]:
+def _train_together(scorer: Scorer, clients: list[LocalTraining]) -> list[LocalUpdate]:
     while active := [client for client in clients if client.next_batch()]:
-        if len(active) == 1:  # also the last one left: the same numbers with less to copy
-            scores = [prompted.logits(active[0].batch_images, active[0].text, active[0].visual)]
-        else:
-            scores = prompted.logits(
-                [client.batch_images for client in active],
-                torch.stack([client.text for client in active]),
-                torch.stack([client.visual for client in active]),
-            )
+        scores = _scores(scorer, active)
         losses = [client.loss(own) for client, own in zip(active, scores, strict=True)]
         for client in active:
             client.optimiser.zero_grad()
@@ -111,3 +110,20 @@ def _train_together(prompted: PromptedCLIP, clients: list[LocalTraining]) -> lis
         for client in active:
             client.optimiser.step()
     return [client.update() for client in clients]
+
+
+def _scores(scorer: Scorer, active: list[LocalTraining]) -> list[Tensor]:
+    """The logits of each client's current batch."""
+    images: Sequence[Tensor]
+    texts: Sequence[Tensor] | Tensor
+    encode = "visual" in scorer.config.trained
+    if len(active) == 1:  # also the last one left: the same numbers with less to copy
+        only = active[0]
+        images = [scorer.images(only.batch_images, only.prompts["visual"]) if encode else only.batch_images]
+        texts = [scorer.texts(only.prompts)]
+    else:
+        prompts = {part: torch.stack([client.prompts[part] for client in active]) for part in active[0].prompts}
+        batches = [client.batch_images for client in active]
+        images = scorer.images(batches, prompts["visual"]) if encode else batches
+        texts = scorer.texts(prompts)
+    return [scorer.logits(own, text, client.cache) for own, text, client in zip(images, texts, active, strict=True)]

@@ -1,0 +1,105 @@
+"""Labellers with a fixed budget per class: FPL, UPL and CPL."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from fedcopl_lab.config import PromptConfig, cpl_levels
+from fedcopl_lab.methods._label_phase import LabelPhase
+from fedcopl_lab.steps import PseudoLabels, candidate_sets, fill_pools, log_odds, select_top
+
+
+def fpl(logits: Sequence[Tensor], config: PromptConfig) -> LabelPhase:
+    """Few pseudo-labels: the same number of most confident images for every class.
+
+    The idealised form of "Enhancing CLIP with CLIP" (NeurIPS 2023): candidates of a class are the images
+    predicted as it, and a class with fewer candidates stays short. With ``overflow="next_best"`` an image
+    that its class has no room for goes on to its next most probable class, as in the public code; see
+    :func:`fedcopl_lab.steps.fill_pools` for what of that code is left out.
+
+    Args:
+        logits: each client's scores of its training images, K of [n_k, C].
+        config: gives ``shots``, images per class, ``label_scope`` and ``overflow``.
+    """
+
+    def few(scores: Tensor) -> PseudoLabels:
+        room = torch.full((scores.shape[1],), config.shots)
+        if config.overflow == "next_best":
+            return fill_pools(scores, torch.ones_like(scores, dtype=torch.bool), room)
+        return select_top(scores, room)
+
+    if config.label_scope == "client":
+        return _of_clients([few(z) for z in logits], logits, config)
+    return _of_all(few(torch.cat(list(logits))), logits, config)
+
+
+def upl(logits: Sequence[Tensor], config: PromptConfig) -> LabelPhase:
+    """Unsupervised prompt learning's labels (arXiv 2204.03649): FPL without overflow, and what is sure enough.
+
+    With ``upl_confident`` every image above that confidence joins, whatever the budget.
+
+    Args:
+        logits: each client's scores of its training images, K of [n_k, C].
+        config: gives ``shots``, ``label_scope`` and ``upl_confident``.
+    """
+
+    def few(scores: Tensor) -> PseudoLabels:
+        n_classes = scores.shape[1]
+        quota = torch.full((n_classes,), config.shots)
+        if config.upl_confident is not None:
+            sure = log_odds(scores) > torch.tensor(config.upl_confident, dtype=torch.float64).logit()
+            # both rules take the head of a class's ranking, so that their union is the longer head
+            quota = quota.maximum(torch.bincount(scores.argmax(dim=1)[sure], minlength=n_classes))
+        return select_top(scores, quota)
+
+    if config.label_scope == "client":
+        return _of_clients([few(z) for z in logits], logits, config)
+    return _of_all(few(torch.cat(list(logits))), logits, config)
+
+
+def cpl(logits: Sequence[Tensor], config: PromptConfig) -> LabelPhase:
+    """Candidate pseudo-labels (ICML 2024): sets of classes, pools of ``shots`` images per class.
+
+    Candidate sets come from each client's own quantiles; with ``label_scope="global"`` the pools are those
+    of all clients together. An image's hard label is the class whose pool it is in.
+
+    Args:
+        logits: each client's scores of its training images, K of [n_k, C].
+        config: gives the quantile levels, ``shots`` and ``label_scope``.
+    """
+    levels = cpl_levels(config, logits[0].shape[1])
+    sets = [candidate_sets(z, *levels) for z in logits]
+
+    def few(scores: Tensor, allowed: Tensor) -> PseudoLabels:
+        chosen = fill_pools(scores, allowed, torch.full((scores.shape[1],), config.shots))
+        return PseudoLabels(chosen.indices, chosen.labels, allowed[chosen.indices])
+
+    if config.label_scope == "client":
+        return _of_clients([few(z, s) for z, s in zip(logits, sets, strict=True)], logits, config)
+    return _of_all(few(torch.cat(list(logits)), torch.cat(sets)), logits, config)
+
+
+def _of_clients(labels: Sequence[PseudoLabels], logits: Sequence[Tensor], config: PromptConfig) -> LabelPhase:
+    quota = torch.full((len(logits), logits[0].shape[1]), config.shots)
+    return LabelPhase(labels=tuple(labels), quota=quota, logits=tuple(logits))
+
+
+def _of_all(chosen: PseudoLabels, logits: Sequence[Tensor], config: PromptConfig) -> LabelPhase:
+    """Labels of all images together, taken apart again: what each client got is its quota.
+
+    Each client sends at most its ``shots`` best scores of every class and learns how many of them stay.
+    """
+    n_classes = logits[0].shape[1]
+    client = torch.repeat_interleave(torch.arange(len(logits)), torch.tensor([len(z) for z in logits]))
+    starts = torch.tensor([0, *(len(z) for z in logits[:-1])]).cumsum(dim=0)
+    labels = []
+    for k, start in enumerate(starts):
+        own = client[chosen.indices] == k
+        candidates = None if chosen.candidates is None else chosen.candidates[own]
+        labels.append(PseudoLabels(chosen.indices[own] - start, chosen.labels[own], candidates))
+    quota = torch.stack([one.counts(n_classes) for one in labels])
+    scores_sent = 8 * sum(min(config.shots, len(z)) * n_classes for z in logits)
+    return LabelPhase(
+        labels=tuple(labels), quota=quota, logits=tuple(logits), bytes_up=scores_sent, bytes_down=quota.nbytes
+    )

@@ -1,0 +1,131 @@
+"""What the clients' models say in a state: scores, tests, and tests with exchanged text prompts."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.config import PromptConfig, RunConfig
+from fedcopl_lab.methods._setting import Setting
+from fedcopl_lab.methods._state import FederationState
+from fedcopl_lab.steps import Evaluation, aggregate, evaluate, template_features
+
+
+class ClientModels:
+    """The models of all clients in one state.
+
+    Args:
+        setting: data, federation and model of the run.
+        state: prompts and, for a method that remembers images, pseudo-labels.
+        local: every client with its own latest prompts throughout, before aggregation.
+    """
+
+    def __init__(self, setting: Setting, state: FederationState, local: bool = False) -> None:
+        self.setting, self.state, self.local = setting, state, local
+        self.scorer = setting.scorer
+        self._test_features: Tensor | None = None
+
+    @torch.no_grad()
+    def logits(self, client: int, indices: Int[Tensor, "n"]) -> Float[Tensor, "n c"]:
+        """A client's scores of images of the data set, [n, C]."""
+        prompts = self.state.prompts(client, self.local)
+        return self._score(client, self.scorer.known_images(self.setting.tokens[indices], prompts["visual"]), prompts)
+
+    def of_pixels(self, client: int, pixels: Float[Tensor, "n 3 h w"]) -> Int[Tensor, "n"]:
+        """The classes that a client's model gives to prepared images, [n]."""
+        prompts = self.state.prompts(client, self.local)
+        with torch.no_grad():
+            features = self.scorer.known_images(pixels, prompts["visual"])
+            return self._score(client, features, prompts).argmax(dim=1).cpu()
+
+    def tested(self, client: int, indices: Int[Tensor, "n"]) -> Int[Tensor, "n"]:
+        """The classes that a client's model gives to test images of the data set, [n]."""
+        with torch.no_grad():
+            prompts = self.state.prompts(client, self.local)
+            return self._score(client, self._of_tests(client, indices), prompts).argmax(dim=1).cpu()
+
+    def evaluate(self, everywhere: bool) -> Evaluation:
+        """Test all clients; where they share the visual prompt, the images are encoded once for all."""
+        setting = self.setting
+        return evaluate(self.tested, setting.federation.shards, setting.dataset.labels, everywhere)
+
+    @torch.no_grad()
+    def exchange(self, weights: Tensor) -> dict[str, Any]:
+        """Accuracy on each client's test shard with every client's text prompt, and with their mean (Sec. 3.4).
+
+        ``exchange[i][j]`` is client i's shard with the text of client j, everything else its own; None for an
+        empty shard. Empty where clients have no text prompt of their own.
+
+        Args:
+            weights: of the mean, as the server weighs clients, [K].
+        """
+        config, clients = self.setting.config, range(self.setting.config.n_clients)
+        own_texts = [part for part in self.state.clients if part != "visual" and part not in config.shared]
+        if "text" not in config.trained or not own_texts:
+            return {}
+        mean = {part: aggregate(self.state.clients[part], weights) for part in own_texts}
+        texts = [self.scorer.texts(self.state.prompts(j)) for j in clients]
+        texts.append(self.scorer.texts(self.state.prompts(0) | mean))
+        table = []
+        for i in clients:
+            indices = torch.as_tensor(self.setting.federation.indices(i, "test"))
+            true = self.setting.dataset.labels[indices]
+            features, cache = self._of_tests(i, indices), self._cache(i)
+            found = [self.scorer.logits(features, text, cache).argmax(dim=1).cpu() for text in texts]
+            table.append([float((one == true).double().mean()) if len(true) else None for one in found])
+        return {"exchange": [line[:-1] for line in table], "exchange_mean": [line[-1] for line in table]}
+
+    def __repr__(self) -> str:
+        return f"ClientModels({self.setting.config.label}, {self.state})"
+
+    def _score(self, client: int, features: Tensor, prompts: dict[str, Tensor]) -> Tensor:
+        return self.scorer.logits(features, self.scorer.texts(prompts), self._cache(client))
+
+    def _cache(self, client: int) -> Any:
+        if self.setting.config.method != "pFedPrompt":
+            return None
+        images = self.setting.tokens[self.setting.train_indices(client)]
+        visual = self.state.prompts(client, self.local)["visual"]
+        return self.scorer.cache(images, visual, self.state.labels[client])
+
+    def _of_tests(self, client: int, indices: Int[Tensor, "n"]) -> Tensor:
+        """Image halves of test images."""
+        setting = self.setting
+        visual = self.state.prompts(client, self.local)["visual"]
+        if "visual" in setting.config.trained and "visual" not in setting.config.shared:
+            return self.scorer.known_images(setting.tokens[indices], visual)
+        tests = setting.dataset.test_indices
+        if self._test_features is None:
+            self._test_features = self.scorer.known_images(setting.tokens[tests], visual)
+        place = torch.full((len(setting.dataset),), -1)
+        place[tests] = torch.arange(len(self._test_features))
+        return self._test_features[place[indices]]
+
+
+@torch.no_grad()
+def predict_images(
+    config: RunConfig, tensors: dict[str, Tensor], images: UInt8[Tensor, "n 3 h w"], client: int
+) -> Int[Tensor, "n"]:
+    """Classes that a client's stored prompts give to new images; ``Run.predict`` is the way in.
+
+    Args:
+        config: the run's configuration.
+        tensors: its stored state; empty for a zero-shot run.
+        images: uint8 pixels at the model's size, [n, 3, H, W].
+        client: whose text prompt, 0 to K - 1.
+
+    Raises:
+        FedCoPLError: no such client, or images of another size.
+    """
+    if not isinstance(config, PromptConfig):
+        raise FedCoPLError(f"{config.label} has no prompts to predict with")
+    if not 0 <= client < config.n_clients:
+        raise FedCoPLError(f"client={client} does not exist; expected 0 to {config.n_clients - 1}")
+    setting = Setting.of(config)
+    pixels = setting.clip.to_input(images.to(config.device))
+    if not tensors:
+        texts = template_features(setting.clip, setting.dataset.class_names, setting.dataset.template)
+        return (setting.clip.model.encode_image(pixels, normalize=True) @ texts.T).argmax(dim=1).cpu()
+    return ClientModels(setting, FederationState.from_tensors(tensors, config.device)).of_pixels(client, pixels)

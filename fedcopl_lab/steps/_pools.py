@@ -1,0 +1,68 @@
+"""Pools of limited size, one per class, that images apply to one class after another."""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.steps._confidence import check_logits
+from fedcopl_lab.steps._select import PseudoLabels, class_log_odds
+
+
+def fill_pools(logits: Float[Tensor, "n c"], allowed: Bool[Tensor, "n c"], capacity: Int[Tensor, "c"]) -> PseudoLabels:
+    """Let images apply to their classes from the most probable one on; a full pool keeps its most probable images.
+
+    An image that is refused, or evicted later, applies to its next allowed class, and is left out when it
+    has none. Each class ranks images by their probability of it, so the result is the stable matching that
+    images prefer: it does not depend on the order in which they apply. Equal probabilities keep the order of
+    the images. With one allowed class per image this is :func:`select_top`.
+
+    The idea is that of the leaderboards of FPL's public code ("Enhancing CLIP with CLIP", NeurIPS 2023) and
+    of the pools of CPL ("Candidate Pseudolabel Learning", ICML 2024).
+
+    Args:
+        logits: scores of the images, [n, C].
+        allowed: the classes that each image may apply to, [n, C].
+        capacity: images that each class has room for, [C].
+
+    Returns:
+        Indices and labels, class by class, most probable first.
+
+    Raises:
+        FedCoPLError: shapes that do not fit, a negative capacity, or logits that are not finite.
+
+    >>> logits = torch.tensor([[3.0, 2, 0], [4, 1, 0]])
+    >>> fill_pools(logits, torch.ones(2, 3).bool(), torch.tensor([1, 1, 1])).labels.tolist()
+    [0, 1]
+
+    Shown in notebook ``fedcopl_main_table1``.
+    """
+    check_logits(logits)
+    n, n_classes = logits.shape
+    if allowed.shape != logits.shape or capacity.shape != (n_classes,):
+        raise FedCoPLError(
+            f"allowed has shape {tuple(allowed.shape)} and capacity {tuple(capacity.shape)}; expected "
+            f"{(n, n_classes)} and {(n_classes,)}, as the logits"
+        )
+    if bool((capacity < 0).any()):
+        raise FedCoPLError(f"capacity holds {int(capacity.min())}; expected numbers of images, 0 or more")
+    score = class_log_odds(logits)
+    wish_list = logits.double().masked_fill(~allowed, -torch.inf).argsort(dim=1, descending=True, stable=True)
+    n_wishes = allowed.sum(dim=1)
+    asked = torch.zeros_like(n_wishes)
+    member = torch.full_like(n_wishes, -1)
+    while bool((applying := (member < 0) & (asked < n_wishes)).any()):
+        images = applying.nonzero().squeeze(1)
+        member[images] = wish_list[images, asked[images]]
+        asked[images] += 1
+        for c in member[images].unique().tolist():
+            member[_ranked(member, score, c)[int(capacity[c]) :]] = -1
+    pools = [_ranked(member, score, c) for c in range(n_classes)]
+    indices = torch.cat(pools)
+    return PseudoLabels(indices=indices, labels=member[indices])
+
+
+def _ranked(member: Int[Tensor, "n"], score: Float[Tensor, "n c"], c: int) -> Int[Tensor, "m"]:
+    """The images in a class's pool, most probable first."""
+    pool = (member == c).nonzero().squeeze(1)
+    return pool[score[pool, c].argsort(descending=True, stable=True)]

@@ -1,0 +1,105 @@
+"""Unbalanced optimal transport between the patches of an image and the text prompts of a class."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from fedcopl_lab._errors import FedCoPLError
+
+
+@torch.no_grad()
+def transport_plan(
+    similarity: Float[Tensor, "*b m n"],
+    mass: float = 0.8,
+    epsilon: float = 0.1,
+    threshold: float = 1e-3,
+    iterations: int = 100,
+) -> Float[Tensor, "*b m n"]:
+    """How much of each patch goes to each prompt, at the cost 1 - similarity (FedOTP, CVPR 2024).
+
+    Every prompt receives exactly ``mass`` / N, every patch gives at most 1 / M (exactly that with ``mass``
+    1, which is Sinkhorn's problem). T = diag(u) K diag(v) with K = exp(-(1 - S) / ε), found by scaling rows
+    and columns in turn. K is scaled so that each column's largest entry is 1: the plan stays the same, and
+    no column vanishes at a small ε. Each image and class stops on its own, so that its plan does not depend
+    on the batch it is in.
+
+    Args:
+        similarity: S, cosine similarities of M patches and N prompts, […, M, N].
+        mass: γ, the share of the mass that is moved, in (0, 1].
+        epsilon: strength of the entropic regularisation.
+        threshold: a problem stops when its column scaling changes by less than this share of its size.
+        iterations: at most so many.
+
+    Returns:
+        T, non-negative, without gradient, […, M, N].
+
+    Raises:
+        FedCoPLError: a mass outside (0, 1], a regularisation that is not positive, or similarities that are
+            not finite.
+
+    >>> transport_plan(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), mass=1.0).round(decimals=2)
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.5000]])
+
+    Shown in notebook ``fedcopl_main_table1``.
+    """
+    if not 0 < mass <= 1:
+        raise FedCoPLError(f"mass={mass} cannot be moved; expected a share in (0, 1]")
+    if not epsilon > 0:
+        raise FedCoPLError(f"epsilon={epsilon} does not regularise; expected a positive number such as 0.1")
+    if not bool(torch.isfinite(similarity).all()):
+        raise FedCoPLError("similarities are NaN or infinite; expected finite numbers: lower the learning rate")
+    m, n = similarity.shape[-2:]
+    kernel = ((similarity - similarity.amax(dim=-2, keepdim=True)) / epsilon).exp().reshape(-1, m, n)
+    most = 1.0 if mass < 1 else float(torch.finfo(kernel.dtype).max)
+    tiny = torch.finfo(kernel.dtype).tiny
+    wanted = mass / n
+    u = torch.ones_like(kernel[:, :, 0])
+    v = torch.ones_like(kernel[:, 0])
+    moving = torch.ones(len(kernel), 1, dtype=torch.bool, device=kernel.device)
+    for _ in range(iterations):
+        u = torch.where(moving, ((1 / m) / _times(kernel, v).clamp(min=tiny)).clamp(max=most), u)
+        step = torch.where(moving, wanted / _times(kernel.mT, u).clamp(min=tiny), v)
+        moving = (step - v).abs().mean(dim=1, keepdim=True) >= threshold * v.abs().mean(dim=1, keepdim=True)
+        v = step
+        if not bool(moving.any()):
+            break
+    plan = u[:, :, None] * kernel * v[:, None, :]
+    return plan.reshape(similarity.shape)
+
+
+def transport_logits(
+    patches: Float[Tensor, "b m d"],
+    texts: Float[Tensor, "n c d"],
+    scale: Float[Tensor, ""],
+    mass: float = 0.8,
+    epsilon: float = 0.1,
+    threshold: float = 1e-3,
+    iterations: int = 100,
+) -> Float[Tensor, "b c"]:
+    """Logits of patches that are carried to several text prompts: scale · Σ T ∘ S (FedOTP, CVPR 2024).
+
+    Args:
+        patches: unit features of M patches per image, [B, M, d].
+        texts: unit features of every class under N text prompts, [N, C, d].
+        scale: the model's logit scale.
+        mass: see :func:`transport_plan`, as the next three.
+        epsilon: of the regularisation.
+        threshold: where iterations stop.
+        iterations: at most so many.
+
+    Returns:
+        Logits whose gradient goes through S and not through T, [B, C].
+
+    >>> transport_logits(torch.eye(2)[None], torch.eye(2)[:, None], torch.tensor(100.0), mass=1.0).round()
+    tensor([[100.]])
+
+    Shown in notebook ``fedcopl_main_table1``.
+    """
+    similarity = torch.einsum("bmd,ncd->bcmn", patches, texts)
+    plan = transport_plan(similarity.detach(), mass, epsilon, threshold, iterations)
+    return scale * (plan * similarity).sum(dim=(2, 3))
+
+
+def _times(matrices: Float[Tensor, "b i j"], vectors: Float[Tensor, "b j"]) -> Float[Tensor, "b i"]:
+    return (matrices @ vectors[:, :, None])[:, :, 0]
