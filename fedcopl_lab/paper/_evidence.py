@@ -210,15 +210,22 @@ class Evidence:
 
     def _rows(self, seed: int, settings: Settings) -> tuple[str, Rows | None]:
         """The key and rows of one seed's run; None for the rows where it is not stored complete."""
-        try:
-            config = configure(self.profile, seed=seed, **{**settings, **self._changes})
-        except FedCoPLError as unknown:
-            raise NotTestedError(str(unknown)) from unknown
-        key = self._key(config)
+        key = self._key(self._config(seed, settings))
         if key not in self._cache:
             run = self.store.run(key)
             self._cache[key] = run.records() if run.complete else None
         return key, self._cache[key]
+
+    def _config(self, seed: int, settings: Settings) -> PromptConfig:
+        wanted = {**settings, **self._changes, "seed": seed}
+        name = frozenset(wanted.items())
+        if name not in self._cache:
+            try:
+                self._cache[name] = configure(self.profile, **wanted)
+            except FedCoPLError as unknown:
+                raise NotTestedError(str(unknown)) from unknown
+        config: PromptConfig = self._cache[name]
+        return config
 
     def _key(self, config: PromptConfig) -> str:
         if config not in self._cache:
