@@ -7,7 +7,8 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._identity import key_of
-from fedcopl_lab.config import PromptConfig, configure
+from fedcopl_lab.config import PromptConfig, RunConfig, configure
+from fedcopl_lab.data import known_manifests
 from fedcopl_lab.paper._judge import LEAST_SEEDS
 from fedcopl_lab.store import Store
 
@@ -216,7 +217,7 @@ class Evidence:
             self._cache[key] = run.records() if run.complete else None
         return key, self._cache[key]
 
-    def _config(self, seed: int, settings: Settings) -> PromptConfig:
+    def _config(self, seed: int, settings: Settings) -> RunConfig:
         wanted = {**settings, **self._changes, "seed": seed}
         name = frozenset(wanted.items())
         if name not in self._cache:
@@ -224,22 +225,24 @@ class Evidence:
                 self._cache[name] = configure(self.profile, **wanted)
             except FedCoPLError as unknown:
                 raise NotTestedError(str(unknown)) from unknown
-        config: PromptConfig = self._cache[name]
+        config: RunConfig = self._cache[name]
         return config
 
-    def _key(self, config: PromptConfig) -> str:
+    def _key(self, config: RunConfig) -> str:
         if config not in self._cache:
-            inputs = (config.dataset, config.clip)
+            inputs = (config.dataset, *([config.clip] if isinstance(config, PromptConfig) else []))
             if inputs not in self._cache:
                 self._cache[inputs] = _are_here(config)
             if not self._cache[inputs]:
-                raise NotTestedError(f"data set {config.dataset} or model {config.clip} is not here")
+                raise NotTestedError(f"{' or '.join(inputs)} is not here")
             self._cache[config] = key_of(config)
         return str(self._cache[config])
 
 
-def _are_here(config: PromptConfig) -> bool:
+def _are_here(config: RunConfig) -> bool:
     """Whether the data and weights of a run have a known content, without which it has no key."""
+    if isinstance(config, PromptConfig) and config.clip not in known_manifests("weights"):
+        return False
     try:
         key_of(config)
     except FedCoPLError:  # says how to get them, with this machine's paths: not for a table that is committed

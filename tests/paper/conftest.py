@@ -76,6 +76,7 @@ def evidence_of(tmp_path, monkeypatch) -> Callable[..., Evidence]:
             return key
 
         monkeypatch.setattr(_evidence, "key_of", key_of)
+        monkeypatch.setattr(_evidence, "_are_here", lambda config: True)
         return Evidence(profile, store, seeds)
 
     return build

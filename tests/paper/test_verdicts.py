@@ -125,7 +125,7 @@ def test_what_cannot_be_asked_is_a_reason(evidence_of, ask, message) -> None:
 
 def test_data_that_is_not_here_is_named_without_a_path() -> None:
     runs = _evidence.Evidence("smoke", Store(), (0, 1, 2))
-    with pytest.raises(NotTestedError, match=r"^data set dtd or model tiny is not here$"):
+    with pytest.raises(NotTestedError, match=r"^dtd or tiny is not here$"):
         runs.values(accuracy, dataset="dtd")
 
 
