@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from fedcopl_lab.paper.items import Item
 from fedcopl_lab.paper.printed import backbone, printed
@@ -91,6 +92,7 @@ def _stacked(item: Item, lines: pd.DataFrame, cells: pd.DataFrame, paper: pd.Dat
     for axes, (title, group) in zip(panels.flat, groups.items(), strict=False):
         _printed_panel(axes, paper, group, rows, looks)
         axes.set_title(title)
+        axes.xaxis.set_major_locator(MaxNLocator(5, prune="both"))
     for axes in panels.flat[len(groups) :]:
         axes.set_axis_off()
     for axes in panels[:, 0]:
@@ -113,6 +115,8 @@ def _measured(
     for axes, column in zip(grid.flat, columns, strict=False):
         _measured_panel(axes, lines[lines["column"] == column], cells[cells["column"] == column], rows, metric)
         axes.set_title(column)
+        if across > 1:  # labels at the ends would meet the next panel's
+            axes.xaxis.set_major_locator(MaxNLocator(5, prune="both"))
     for axes in grid.flat[len(columns) :]:
         axes.set_axis_off()
     for axes in grid[-1]:

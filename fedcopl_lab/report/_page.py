@@ -19,12 +19,12 @@ from fedcopl_lab.report._compare import against_committed, gaps
 from fedcopl_lab.report._page_tables import measured_table, printed_tables
 from fedcopl_lab.report._plots import draw
 from fedcopl_lab.report._save import provenance
-from fedcopl_lab.report._style import file_bytes
+from fedcopl_lab.report._style import light_png
 from fedcopl_lab.report._tables import seeds_text, summary
 from fedcopl_lab.report._words import Setting, lines_of, mean_std, metric_name, order, paper_of, setting_of
 
 _HEAD = "fedcopl_main_table1"
-_DPI = 150  # sharp at the page's width, light enough to send
+_DPI = 180
 _TOLD_UP_TO = 20  # values in a picture's alternative text
 _FOLDED = ("accuracy_sample_mean", "accuracy_global", "n_selected")  # measures a reader asks for second
 
@@ -86,7 +86,7 @@ def _together(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 def _entry(item: Item, numbers: pd.DataFrame, runs: pd.DataFrame, profile: str) -> dict[str, Any]:
     lines = lines_of(item, numbers)
-    picture = file_bytes(draw(item, lines, profile), "png", dpi=_DPI)
+    picture = light_png(draw(item, lines, profile), _DPI)
     there = [metric for metric in item.metrics if metric in set(lines["metric"]) and item.reads != "split"]
     present = [metric for metric in there if metric not in _FOLDED]
     return {

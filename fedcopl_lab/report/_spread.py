@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from scipy import stats
 
 from fedcopl_lab.paper.items import Item
@@ -62,6 +63,7 @@ def spread(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         axes.set_yticks(range(len(others)), [f"minus {other}" for other in others])
         axes.set_ylim(len(others) - 0.45, -0.7)
         axes.margins(x=0.08)
+        axes.xaxis.set_major_locator(MaxNLocator(6, prune="both"))  # labels at the ends would meet the next panel's
         axes.set_title(column)
         axes.set_xlabel(f"{_OWN} minus the other row (points)")
     handles = [legend_handle("one seed", Look(QUIET, "o", "none"), alpha=0.5, markersize=3),

@@ -120,8 +120,8 @@ def to_csv(numbers: pd.DataFrame) -> str:
 
 _LATEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
           "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-          "β": r"$\beta$", "τ": r"$\tau$", "κ": r"$\kappa$", "ξ": r"$\xi$", "ε": r"$\epsilon$", "×": r"$\times$", "±": r"$\pm$",
-          "–": "--", "−": r"$-$"}  # fmt: skip
+          "β": r"$\beta$", "τ": r"$\tau$", "κ": r"$\kappa$", "ξ": r"$\xi$", "ε": r"$\epsilon$", "×": r"$\times$",
+          "±": r"$\pm$", "–": "--", "−": r"$-$"}  # fmt: skip
 
 
 def escape_latex(text: str) -> str:
