@@ -7,8 +7,8 @@ from typing import Any, Literal
 from fedcopl_lab.config import RunConfig
 
 Reads = Literal["final", "first", "rounds", "labels", "split", "manifests", "nothing"]
-"""What of each run an item takes: last round, first round, every round, every label phase, the split; or what
-stands in the manifests, or nothing."""
+"""What of each run an item takes: last round, first round, every round, every label phase and the last round, the
+split; or what stands in the manifests, or nothing."""
 
 Drawing = Literal["overview", "statistics", "dots", "drift", "labels", "sweep", "lines", "surface", "skew", "spread",
                   "uploads"]  # fmt: skip
