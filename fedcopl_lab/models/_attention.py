@@ -81,7 +81,7 @@ class _Attention(torch.autograd.Function):
         return torch.bmm(shares, values).view(b, heads, r, width).transpose(1, 2).reshape(b, r, -1)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         asked, answering, shares = ctx.saved_tensors
         _, b, heads, all_keys, width = answering.shape
         n, first = ctx.n, 0 if ctx.needs_input_grad[0] else ctx.n
