@@ -122,7 +122,7 @@ class Run:
 
         if not self.complete:
             raise FedCoPLError(f"run {self.key} is not complete; run it again to finish it")
-        return predict_images(self.config, self.load_state(), images, client)
+        return predict_images(self.config, self.load_state(), images, client, self.split)
 
     def rounds_done(self) -> int:
         """Rounds that are stored; a row is written only after its state."""

@@ -86,7 +86,7 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
         if not equals or not name:
             raise FedCoPLError(f"{pair!r} is no setting; expected NAME=VALUE, such as beta=0.05")
         try:
-            settings[name] = json.loads(text)
+            settings[name] = text if name == "labeller" else json.loads(text)  # a labeller is called "true"
         except ValueError:
             settings[name] = text
     return settings

@@ -107,7 +107,11 @@ class ClientModels:
 
 @torch.no_grad()
 def predict_images(
-    config: RunConfig, tensors: dict[str, Tensor], images: UInt8[Tensor, "n 3 h w"], client: int
+    config: RunConfig,
+    tensors: dict[str, Tensor],
+    images: UInt8[Tensor, "n 3 h w"],
+    client: int,
+    split: dict[str, Any] | None = None,
 ) -> Int[Tensor, "n"]:
     """Classes that a client's stored prompts give to new images; ``Run.predict`` is the way in.
 
@@ -115,7 +119,8 @@ def predict_images(
         config: the run's configuration.
         tensors: its stored state; empty for a zero-shot run.
         images: uint8 pixels at the model's size, [n, 3, H, W].
-        client: whose text prompt, 0 to K - 1.
+        client: whose model, 0 to K - 1.
+        split: its stored split; None draws it again. Only pFedPrompt's cache reads the client's images.
 
     Raises:
         FedCoPLError: no such client, or images of another size.
@@ -124,7 +129,7 @@ def predict_images(
         raise FedCoPLError(f"{config.label} has no prompts to predict with")
     if not 0 <= client < config.n_clients:
         raise FedCoPLError(f"client={client} does not exist; expected 0 to {config.n_clients - 1}")
-    setting = Setting.of(config)
+    setting = Setting.of(config, split)
     pixels = setting.clip.to_input(images.to(config.device))
     if not tensors:
         texts = template_features(setting.clip, setting.dataset.class_names, setting.dataset.template)

@@ -176,6 +176,18 @@ def test_split_prompts_and_predictions_of_a_stored_run(store):
         run.predict(digits.images[:1], 5)
 
 
+@pytest.mark.parametrize(
+    "changes", [{"method": "pFedPrompt"}, {"method": "FedOTP"}, {"modalities": "text"}, {"modalities": "visual"}]
+)
+def test_every_trainer_predicts_from_its_store(store, changes):
+    digits = lab.load_dataset("digits")
+    run = lab.run(lab.configure("smoke", **{**SHORT, "rounds": 1, "shots": 2, **changes}), store, progress=False)
+    shard = run.split["shards"][1]["test"]
+    accuracy = float((run.predict(digits.images[shard], 1) == digits.labels[shard]).double().mean())
+    assert accuracy == run.clients.query("client == 1")["accuracy"].item()
+    assert ("text_local" in run.load_prompts()) == (changes.get("method") == "FedOTP")
+
+
 def test_global_accuracy_is_each_clients_model_on_all_test_images(store):
     digits = lab.load_dataset("digits")
     run = lab.run(lab.configure("smoke", **SHORT), store, progress=False)
