@@ -165,7 +165,7 @@ class Evidence:
 
         Args:
             wanted: name -> what computes the cell.
-            least: fewest cells that make sense.
+            least: fewest cells that make sense; 0 for what only adds to a note, which nobody misses.
 
         Raises:
             NotTestedError: fewer than ``least`` are stored; the reason of the first missing one.
@@ -179,7 +179,7 @@ class Evidence:
                 missing[name] = why
         if len(found) < least:
             raise next(iter(missing.values()))
-        missed = [name for name in missing if not any(spare in name for spare in self._spare)]
+        missed = [name for name in missing if least and not any(spare in name for spare in self._spare)]
         self.left_out += [name for name in missed if name not in self.left_out]
         return found
 
