@@ -11,6 +11,9 @@ from fedcopl_lab.paper._evidence import Read, Rows, Settings
 TRAINERS = ("PromptFL", "PromptProx", "pFedPrompt", "FedOTP")
 """The trainers that FedCoPL is compared with."""
 
+EQUAL_SHARE = "20%"
+"""Share of a client's images at which labels are compared at equal numbers."""
+
 LABELLERS: Mapping[str, Settings] = {
     "FPL": {"method": "PromptFL", "labeller": "FPL"},
     "CPL": {"method": "PromptFL", "labeller": "CPL"},
@@ -85,6 +88,11 @@ def first_labels(rows: Rows) -> float:
 def last_labels(rows: Rows) -> float:
     """Label accuracy of the last label phase, percent."""
     return label_accuracy(phases(rows)[-1])
+
+
+def equal_numbers(rows: Rows) -> float:
+    """Label accuracy over the phases of each client's most confident labels, a fifth of its images, percent."""
+    return 100 * mean([mean(phase["accuracy_at"][EQUAL_SHARE]) for phase in phases(rows)])
 
 
 def mean_over_phases(name: str) -> Read:
