@@ -189,7 +189,8 @@ def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "step",
         help="one training step: the plain form against ours",
         description="Times forward and backward of both forms in one process, turn by turn, with random weights; "
-        "writes figures/ours_call_bench_step.{csv,pdf,png,json}. The whole table takes long on a CPU: choose a part.",
+        "writes figures/ours_bench_step.{csv,pdf,png,json}. The whole table takes most of an hour on a CPU: choose a "
+        "part, or interrupt it and go on with --resume.",
     )
     parser.add_argument("--backbone", nargs="+", default=["ViT-B-32", "ViT-B-16"], metavar="NAME")
     parser.add_argument("--classes", nargs="+", type=int, default=[10, 47, 100, 200], metavar="N")
@@ -199,6 +200,7 @@ def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
     parser.add_argument("--threads", type=int, help="CPU threads (default: torch's own)")
     parser.add_argument("--out", metavar="FOLDER", help="where to write (default: figures/ of the checkout)")
+    parser.add_argument("--resume", action="store_true", help="keep the cells that are in the table already")
     parser.set_defaults(command=_call_bench_step)
 
 

@@ -20,6 +20,7 @@ from fedcopl_lab.data._own import own_folder
 from fedcopl_lab.data._readers import read_source
 from fedcopl_lab.data._roots import data_root
 from fedcopl_lab.data._sources import ImageSource
+from fedcopl_lab.data._subset import draw_part, split_name
 
 # The sets of FedCoPL (supplement, Table 1) and SAGE.
 PAPER_DATASETS = ("cifar10", "cifar100", "dtd", "resisc45", "cub", "ucf101", "svhn", "cinic10")
@@ -86,9 +87,10 @@ def load_dataset(name: str, root: str | Path | None = None, image_size: int | No
     at the wanted size are decoded and resized once, as CLIP does it, into a file that is mapped into memory.
 
     Args:
-        name: ``"digits"``, one of :data:`PAPER_DATASETS`, or ``"folder:PATH"`` for your own images: PATH/train
-            and PATH/test with one folder per class, or PATH with one folder per class, whose every third image
-            is a test image.
+        name: ``"digits"``, one of :data:`PAPER_DATASETS`, a fixed balanced part of either such as ``"cifar10:300"``
+            (300 images, training and test in the set's proportion), or ``"folder:PATH"`` for your own images:
+            PATH/train and PATH/test with one folder per class, or PATH with one folder per class, whose every third
+            image is a test image.
         root: folder with downloaded data sets; None takes ``$FEDCOPL_LAB_DATA``, else the user's cache folder.
         image_size: height and width in pixels; None takes the manifest's: 8 (digits), 32 (CIFAR, SVHN,
             CINIC-10) or 224 (the others).
@@ -105,6 +107,9 @@ def load_dataset(name: str, root: str | Path | None = None, image_size: int | No
 
     Shown in notebooks ``00_quickstart`` and ``data_check``.
     """
+    whole, n_images = split_name(name, (*_LOADERS, *PAPER_DATASETS))
+    if n_images is not None:
+        return _load_part(whole, n_images, str(data_root(root)), image_size)
     if name in _LOADERS and image_size in (None, 8):
         return _load_cached(name)
     if name in PAPER_DATASETS or name in _LOADERS:
@@ -134,6 +139,44 @@ def _load_stored(name: str, root: str, image_size: int | None) -> Dataset:
     if manifest.content_known:
         _check_content(manifest, images, labels)
     return _training_first(manifest, images, labels, tensors_sha256(images, labels))
+
+
+@lru_cache(maxsize=2)
+def _load_part(name: str, n_images: int, root: str, image_size: int | None) -> Dataset:
+    """Only the chosen images are decoded."""
+    manifest = load_manifest(name)
+    if name in _LOADERS:
+        whole = load_dataset(name)
+        source = ImageSource(whole.images.numpy(), Path("."), (), whole.labels.numpy(), manifest.n_train)
+        train, test = whole.train_indices.numpy(), whole.test_indices.numpy()
+    else:
+        source = read_source(manifest, Path(root))
+        train, test = np.split(np.arange(len(source)), [source.n_train])
+    train, test = draw_part(source.labels, train, test, n_images, name)
+    kept = np.concatenate([train, test])
+    pixels = None if source.pixels is None else source.pixels[kept]
+    names = tuple(source.names[i] for i in kept) if source.names else ()
+    part = ImageSource(pixels, source.root, names, source.labels[kept], len(train))
+    if pixels is None or image_size not in (None, manifest.image_size[0]):
+        identity = _digest(manifest.content_sha256, tensors_sha256(torch.from_numpy(kept)))
+        size = image_size or manifest.image_size[0]
+        cached = cached_images(part, identity, size, Path(root) / "cache" / name, progress=False)
+        images, content = torch.from_numpy(cached.pixels), cached.sha256
+    else:
+        images = torch.from_numpy(pixels)
+        content = tensors_sha256(images)
+    labels = torch.from_numpy(part.labels)
+    return Dataset(
+        name=f"{name}:{n_images}",
+        images=images,
+        labels=labels,
+        class_names=manifest.classes,
+        template=manifest.template,
+        train_indices=torch.arange(len(train)),
+        test_indices=torch.arange(len(train), n_images),
+        sha256=_digest(content, tensors_sha256(labels), str(len(train))),
+        manifest=manifest,
+    )
 
 
 def _load_folder(name: str, root: str, image_size: int | None) -> Dataset:

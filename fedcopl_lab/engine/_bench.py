@@ -1,9 +1,9 @@
 """``bench step``: one training step in the plain form and in ours, in one process, turn by turn."""
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.engine._bench_timing import StepTiming
 from fedcopl_lab.engine._memory import keep_freed_memory, profiled
 from fedcopl_lab.models import PromptedCLIP, load_clip
 from fedcopl_lab.models._flops import SHAPES
@@ -24,63 +25,6 @@ DTYPES = ("fp32", "bf16")
 _COLOURS = ("red", "blue", "green", "dark", "bright", "striped", "dotted", "spotted", "golden", "grey")
 _THINGS = ("bird", "cat", "dog", "truck", "ship", "plane", "tree", "stone", "river", "house",
            "street", "field", "cloud", "flower", "leaf", "bridge", "tower", "boat", "horse", "fish")  # fmt: skip
-
-
-@dataclass(frozen=True)
-class StepTiming:
-    """One training step of both forms.
-
-    Attributes:
-        backbone: model, with random weights of a fixed seed.
-        classes: number of classes C.
-        dtype: of our form's matrix products; the plain form is always fp32.
-        batch: images in the step.
-        seconds_plain: median of the plain form.
-        seconds: median of ours.
-        speed_up: the first over the second.
-        memory_plain: largest tensor bytes alive during the plain step.
-        memory: the same of ours.
-        memory_ratio: ours over plain.
-        logit_difference: largest difference between the logits of both.
-        gradient_difference: largest difference of a prompt's gradient, relative to its largest entry.
-        minimal_gflop: what no exact form can avoid.
-        gflop_per_second: that over our seconds.
-        ceiling: the machine's own rate for matrix products of that type, GFLOP/s.
-        share_of_ceiling: the one over the other.
-        device: hardware class.
-        threads: CPU threads.
-        repeats: timed steps of each form.
-    """
-
-    backbone: str
-    classes: int
-    dtype: str
-    batch: int
-    seconds_plain: float
-    seconds: float
-    speed_up: float
-    memory_plain: int
-    memory: int
-    memory_ratio: float
-    logit_difference: float
-    gradient_difference: float
-    minimal_gflop: float
-    gflop_per_second: float
-    ceiling: float
-    share_of_ceiling: float
-    device: str
-    threads: int
-    repeats: int
-
-    def __repr__(self) -> str:
-        return (
-            f"StepTiming({self.backbone} {self.classes} classes {self.dtype}: {self.speed_up:.2f}x, "
-            f"{self.share_of_ceiling:.0%} of the ceiling)"
-        )
-
-    def row(self) -> dict[str, Any]:
-        """The fields by name, for a table."""
-        return asdict(self)
 
 
 def bench_step(
@@ -176,19 +120,26 @@ def _step(form: Any, images: Tensor, labels: Tensor, prompts: list[Tensor]) -> S
 def _cell(
     backbone: str, count: int, batch: int, repeats: int, device: str, forms: dict[str, Step], own_lengths: list[int]
 ) -> Iterator[tuple[StepTiming, dict[str, float], dict[str, float]]]:
-    results = {name: step() for name, step in forms.items()}  # also the step that is not timed
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    results: dict[str, tuple[Tensor, tuple[Tensor, ...]]] = {}
+
+    def noted(name: str) -> Callable[[], None]:
+        return lambda: results.__setitem__(name, forms[name]())
+
+    profiles = {name: profiled(noted(name), device) for name in forms}  # also the step that is not timed
     times: dict[str, list[float]] = {name: [] for name in forms}
+    ceilings: dict[str, list[float]] = {name: [] for name in list(forms)[1:]}
     for _ in range(repeats):
         for name, step in forms.items():
             times[name].append(_timed(step, device))
-    profiles = {name: profiled(step, device) for name, step in forms.items()}
+        for name, found in ceilings.items():
+            found.append(matmul_rate(name, device, seconds=0.3))
     gflop = SHAPES[backbone].step(batch, own_lengths) / 1e9
     median = {name: statistics.median(values) for name, values in times.items()}
     logits, gradients = results["plain"]
-    for dtype in list(forms)[1:]:
+    for dtype in ceilings:
         own_logits, own_gradients = results[dtype]
-        ceiling = matmul_rate(dtype, device)
-        rate = gflop / median[dtype]
+        ceiling, rate = statistics.median(ceilings[dtype]), gflop / median[dtype]
         yield (
             StepTiming(
                 backbone=backbone,
@@ -209,23 +160,39 @@ def _cell(
                 gflop_per_second=rate,
                 ceiling=ceiling,
                 share_of_ceiling=rate / ceiling,
+                **_shares(profiles[dtype][1]),
                 device=torch.cuda.get_device_name(device) if device.startswith("cuda") else "cpu",
                 threads=torch.get_num_threads(),
                 repeats=repeats,
+                clock="cpu" if _clock(device) is time.process_time else "wall",
+                load=load,
             ),
             profiles["plain"][1],
             profiles[dtype][1],
         )
 
 
+def _shares(kinds: dict[str, float]) -> dict[str, float]:
+    total = sum(kinds.values())
+    parts = {"matmul": "matrix products", "attention": "attention", "copies": "copies", "other": "rest"}
+    shares = {name: kinds.get(kind, 0.0) / total for name, kind in parts.items()}
+    return shares | {"norms": (kinds.get("norms", 0.0) + kinds.get("activation", 0.0)) / total}
+
+
+def _clock(device: str) -> Callable[[], float]:
+    """Seconds of this process alone where it computes with one thread, so that other processes disturb less."""
+    return time.process_time if device == "cpu" and torch.get_num_threads() == 1 else time.perf_counter
+
+
 def _timed(work: Callable[[], Any], device: str) -> float:
+    clock = _clock(device)
     if device.startswith("cuda"):
         torch.cuda.synchronize()
-    start = time.perf_counter()
+    start = clock()
     work()
     if device.startswith("cuda"):
         torch.cuda.synchronize()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def _check(backbones: Sequence[str], classes: Sequence[int], dtypes: Sequence[str], batch: int, repeats: int) -> None:

@@ -66,7 +66,7 @@ def profiled(work: Callable[[], Any], device: str) -> tuple[int, dict[str, float
 
 _KINDS = {
     "matrix products": ("mm", "linear", "convolution", "gemm", "cutlass", "matmul", "nvjet"),
-    "attention": ("attention", "flash", "fmha"),
+    "attention": ("attention", "flash", "fmha", "::bmm", "::baddbmm", "::_softmax", "::masked_fill"),
     "norms": ("layer_norm", "layernorm"),
     "activation": ("silu", "gelu", "sigmoid"),
     "copies": ("copy", "cat", "index", "fill", "zero", "gather", "repeat", "clone", "memset", "memcpy"),
