@@ -12,6 +12,7 @@ import torch
 
 import fedcopl_lab as lab
 from fedcopl_lab.cli import main
+from fedcopl_lab.cli._runs import parse_settings
 from fedcopl_lab.store import Store
 
 SHORT = ["--set", "rounds=1", "--set", "local_epochs=1"]
@@ -176,3 +177,9 @@ def test_ctrl_c_ends_with_one_line_and_130_and_the_next_call_goes_on(tmp_path):
     assert "interrupted; what was stored is kept" in complaint
     assert "Traceback" not in complaint
     assert any(run.rounds_done() for run in store.runs())
+
+
+def test_settings_are_values_and_a_labeller_is_a_word():
+    found = parse_settings(["labeller=true", "beta=0.05", "q_conf=null", "dataset=digits", "prox_gradient=true"])
+    expected = {"labeller": "true", "beta": 0.05, "q_conf": None, "dataset": "digits", "prox_gradient": True}
+    assert found == expected
