@@ -15,7 +15,8 @@ from fedcopl_lab.data import draw_strong, draw_weak, normalise, strong_view, wea
 from fedcopl_lab.engine._memory import keep_freed_memory, return_freed_memory
 from fedcopl_lab.engine._plain_semi import PlainImages, Sample, plain_batches, plain_step
 from fedcopl_lab.methods import RECIPES, SemiSetting
-from fedcopl_lab.methods._local_task import Batch, LocalTask
+from fedcopl_lab.methods._batches import Batch
+from fedcopl_lab.methods._local_task import LocalTask
 from fedcopl_lab.seeding import torch_generator
 
 IMAGE_SIZE = 32

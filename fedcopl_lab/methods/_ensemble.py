@@ -22,8 +22,8 @@ def ensemble_statistics(
         The group ``"ensemble"`` of a row; ``ROW_KEYS`` says what the values are. Lists run over the number
         of local models that agree with the merged model's class, 0 to M.
 
-    >>> ensemble_statistics(merged, [merged, merged], 0.95)["distance_to_mean"]
-    0.0
+    >>> ensemble_statistics(merged, [merged, merged], 0.95)["agreement_with_mean"]
+    1.0
     """
     p = merged.double().softmax(dim=1)
     each = torch.stack([scores.double().softmax(dim=1) for scores in local])

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from fedcopl_lab.data import draw_strong, draw_weak, normalise, strong_view, weak_view
+from fedcopl_lab.methods._batches import Batch, BatchSource
 from fedcopl_lab.methods._noted import Noted, Notes
 from fedcopl_lab.methods._semi_setting import SemiSetting
 from fedcopl_lab.methods._semi_state import Tensors, copied
@@ -19,30 +19,6 @@ from fedcopl_lab.steps import CorrectedLabels, model_scores
 
 if TYPE_CHECKING:
     from fedcopl_lab.methods._recipe import Recipe
-
-VIEWS_AT_ONCE = 2048
-"""Images that are augmented together, over several steps: many small operations cost more than few large ones."""
-
-
-@dataclass(frozen=True, repr=False)
-class Batch:
-    """One step's images, normalised, and what is known of them.
-
-    Attributes:
-        labelled: weak views of labelled images, [b, 3, h, w].
-        labels: their classes, [b].
-        labelled_strong: strong views of the same images; None unless the recipe asks.
-        weak: weak views of unlabelled images, [b_u, 3, h, w]; None for methods without a pool.
-        strong: strong views of the same images.
-        places: where these images are in the client's pool, [b_u].
-    """
-
-    labelled: Float[Tensor, "b 3 h w"]
-    labels: Int[Tensor, "b"]
-    labelled_strong: Float[Tensor, "b 3 h w"] | None = None
-    weak: Float[Tensor, "b_u 3 h w"] | None = None
-    strong: Float[Tensor, "b_u 3 h w"] | None = None
-    places: Int[Tensor, "b_u"] | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -219,68 +195,12 @@ class LocalTask:
         """Keep a step's pseudo-labels for the round's report."""
         self._notes.add(scores.places, scores.local, scores.global_, labels)
 
-    # batches
-
     def batches(self) -> Iterator[Batch]:
         """The steps of all local epochs; every random number comes from this client's and round's generator."""
         generator = torch_generator(self.config.seed, "local steps", self.round, self.client)
+        source = BatchSource(self.setting, self.client, self.labelled, self.pool, self.recipe.labelled_strong)
         for _ in range(self.config.local_epochs):
-            if self.recipe.uses_pool:
-                yield from self._both(generator)
-            else:
-                yield from self._labelled_only(generator)
-
-    def _labelled_only(self, generator: torch.Generator) -> Iterator[Batch]:
-        n, size = len(self.labelled), self.config.batch_size
-        if self.config.supervised_schedule == "labelled_epochs":
-            rows = list(torch.randperm(n, generator=generator).split(size))
-        else:
-            steps = self.setting.steps_per_epoch(self.client)
-            rows = list(torch.randint(n, (steps, size), generator=generator))
-        for places in rows:
-            chosen = self.labelled[places.to(self.labelled.device)]
-            views, strong = self._labelled_views(chosen, generator)
-            yield Batch(labelled=views, labels=self.setting.labels[chosen], labelled_strong=strong)
-
-    def _both(self, generator: torch.Generator) -> Iterator[Batch]:
-        config = self.config
-        steps, size_u = self.setting.steps_per_epoch(self.client), config.unlabelled_batch_size
-        rows = torch.randint(len(self.labelled), (steps, config.batch_size), generator=generator)
-        rows_u = _without_replacement(len(self.pool), steps, size_u, generator)
-        together = max(VIEWS_AT_ONCE // size_u, 1)
-        for part, part_u in zip(rows.split(together), rows_u.split(together), strict=True):
-            n = len(part)
-            chosen = self.labelled[part.flatten().to(self.labelled.device)]
-            labelled, labelled_strong = self._labelled_views(chosen, generator)
-            places = part_u.flatten().to(self.pool.device)
-            images = self.setting.images[self.pool[places]]
-            side = images.shape[-1]
-            weak = self._normal(weak_view(images, draw_weak(len(images), side, generator, config.flip)))
-            draws = draw_strong(len(images), side, generator, config.flip)
-            strong = self._normal(strong_view(images, draws, config.cutout))
-            labels = self.setting.labels[chosen]
-            for i in range(n):
-                own, pool = (
-                    slice(i * config.batch_size, (i + 1) * config.batch_size),
-                    slice(i * size_u, (i + 1) * size_u),
-                )
-                yield Batch(
-                    labelled=labelled[own], labels=labels[own],
-                    labelled_strong=None if labelled_strong is None else labelled_strong[own],
-                    weak=weak[pool], strong=strong[pool], places=places[pool],
-                )  # fmt: skip
-
-    def _labelled_views(self, chosen: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor | None]:
-        images = self.setting.images[chosen]
-        side, flip = images.shape[-1], self.config.flip
-        views = self._normal(weak_view(images, draw_weak(len(images), side, generator, flip)))
-        if not self.recipe.labelled_strong:
-            return views, None
-        draws = draw_strong(len(images), side, generator, flip)
-        return views, self._normal(strong_view(images, draws, self.config.cutout))
-
-    def _normal(self, images: Tensor) -> Tensor:
-        return normalise(images, self.setting.training.mean, self.setting.training.std)
+            yield from source.both(generator) if self.recipe.uses_pool else source.labelled_only(generator)
 
     def _load_start(self) -> None:
         for model in (self.model, self.global_model):
@@ -333,11 +253,3 @@ def _workers(setting: SemiSetting) -> tuple[ResNet8, ResNet8]:
 
 
 _WORKERS: dict[tuple[object, ...], tuple[ResNet8, ResNet8]] = {}
-
-
-def _without_replacement(n: int, steps: int, size: int, generator: torch.Generator) -> Int[Tensor, "steps size"]:
-    """Rows of a shuffled pool, whole batches only; shuffled again when they run out."""
-    per_pass = n // size
-    passes = -(-steps // per_pass)
-    rows = [torch.randperm(n, generator=generator)[: per_pass * size].view(per_pass, size) for _ in range(passes)]
-    return torch.cat(rows)[:steps]

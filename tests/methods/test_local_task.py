@@ -272,7 +272,7 @@ def test_a_client_without_a_step_is_refused(changes):
 
 def test_every_method_of_the_table_that_is_there_runs_a_round():
     for name in RECIPES:
-        method = open_method(config_of(name))
+        method = open_method(config_of(name, steps_per_epoch=2, participation=0.1))
         state, row = method.step(method.initial_state())
         assert state.round == row["round"] == 1
         assert 0 <= row["accuracy"] <= 1
