@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedcopl_lab.methods._local_task import Batch, ClientUpdate, LocalTask, WeakScores
+from fedcopl_lab.methods._batches import Batch
+from fedcopl_lab.methods._local_task import ClientUpdate, LocalTask, WeakScores
 from fedcopl_lab.methods._semi_setting import SemiSetting
 from fedcopl_lab.methods._semi_state import SemiState, Tensors
 from fedcopl_lab.steps import CorrectedLabels, average_models, consistency_loss

@@ -1,0 +1,113 @@
+"""A client's batches: which images each step takes, and their views."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from fedcopl_lab.data import draw_strong, draw_weak, normalise, strong_view, weak_view
+from fedcopl_lab.methods._semi_setting import SemiSetting
+
+VIEWS_AT_ONCE = 2048
+"""Images that are augmented together, over several steps: many small operations cost more than few large ones."""
+
+
+@dataclass(frozen=True, repr=False)
+class Batch:
+    """One step's images, normalised, and what is known of them.
+
+    Attributes:
+        labelled: weak views of labelled images, [b, 3, h, w].
+        labels: their classes, [b].
+        labelled_strong: strong views of the same images; None unless the recipe asks.
+        weak: weak views of unlabelled images, [b_u, 3, h, w]; None for methods without a pool.
+        strong: strong views of the same images.
+        places: where these images are in the client's pool, [b_u].
+    """
+
+    labelled: Float[Tensor, "b 3 h w"]
+    labels: Int[Tensor, "b"]
+    labelled_strong: Float[Tensor, "b 3 h w"] | None = None
+    weak: Float[Tensor, "b_u 3 h w"] | None = None
+    strong: Float[Tensor, "b_u 3 h w"] | None = None
+    places: Int[Tensor, "b_u"] | None = None
+
+
+class BatchSource:
+    """Draws the batches of one client, one local epoch at a time.
+
+    Args:
+        setting: data and federation.
+        client: whose images.
+        labelled: positions of its labelled images, [n_l].
+        pool: positions of its unlabelled pool, [n_u].
+        labelled_strong: make strong views of labelled images too.
+    """
+
+    def __init__(
+        self, setting: SemiSetting, client: int, labelled: Tensor, pool: Tensor, labelled_strong: bool = False
+    ) -> None:
+        self.setting, self.config, self.client = setting, setting.config, client
+        self.labelled, self.pool, self.labelled_strong = labelled, pool, labelled_strong
+
+    def labelled_only(self, generator: torch.Generator) -> Iterator[Batch]:
+        """An epoch of labelled images: drawn with replacement, or one pass over them without."""
+        n, size = len(self.labelled), self.config.batch_size
+        if self.config.supervised_schedule == "labelled_epochs":
+            rows = list(torch.randperm(n, generator=generator).split(size))
+        else:
+            steps = self.setting.steps_per_epoch(self.client)
+            rows = list(torch.randint(n, (steps, size), generator=generator))
+        for places in rows:
+            chosen = self.labelled[places.to(self.labelled.device)]
+            views, strong = self._labelled_views(chosen, generator)
+            yield Batch(labelled=views, labels=self.setting.labels[chosen], labelled_strong=strong)
+
+    def both(self, generator: torch.Generator) -> Iterator[Batch]:
+        """An epoch of labelled images drawn with replacement and of unlabelled ones drawn without."""
+        size, size_u = self.config.batch_size, self.config.unlabelled_batch_size
+        steps = self.setting.steps_per_epoch(self.client)
+        rows = torch.randint(len(self.labelled), (steps, size), generator=generator)
+        rows_u = _without_replacement(len(self.pool), steps, size_u, generator)
+        together = max(VIEWS_AT_ONCE // size_u, 1)
+        for part, part_u in zip(rows.split(together), rows_u.split(together), strict=True):
+            chosen = self.labelled[part.flatten().to(self.labelled.device)]
+            labels = self.setting.labels[chosen].split(size)
+            labelled, labelled_strong = self._labelled_views(chosen, generator)
+            places = part_u.flatten().to(self.pool.device)
+            weak, strong = self._pool_views(places, generator)
+            strong_too = [None] * len(part) if labelled_strong is None else labelled_strong.split(size)
+            for own, own_labels, own_strong, *of_pool in zip(
+                labelled.split(size), labels, strong_too, weak.split(size_u), strong.split(size_u),
+                places.split(size_u), strict=True,
+            ):  # fmt: skip
+                yield Batch(own, own_labels, own_strong, *of_pool)
+
+    def _labelled_views(self, chosen: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor | None]:
+        images = self.setting.images[chosen]
+        side, flip = images.shape[-1], self.config.flip
+        views = self._normal(weak_view(images, draw_weak(len(images), side, generator, flip)))
+        if not self.labelled_strong:
+            return views, None
+        draws = draw_strong(len(images), side, generator, flip)
+        return views, self._normal(strong_view(images, draws, self.config.cutout))
+
+    def _pool_views(self, places: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        images = self.setting.images[self.pool[places]]
+        side, flip = images.shape[-1], self.config.flip
+        weak = self._normal(weak_view(images, draw_weak(len(images), side, generator, flip)))
+        draws = draw_strong(len(images), side, generator, flip)
+        return weak, self._normal(strong_view(images, draws, self.config.cutout))
+
+    def _normal(self, images: Tensor) -> Tensor:
+        return normalise(images, self.setting.training.mean, self.setting.training.std)
+
+
+def _without_replacement(n: int, steps: int, size: int, generator: torch.Generator) -> Int[Tensor, "steps size"]:
+    """Rows of a shuffled pool, whole batches only; shuffled again when they run out."""
+    per_pass = n // size
+    passes = -(-steps // per_pass)
+    rows = [torch.randperm(n, generator=generator)[: per_pass * size].view(per_pass, size) for _ in range(passes)]
+    return torch.cat(rows)[:steps]

@@ -1,0 +1,90 @@
+"""SAGE's runs: the same seed gives the same bytes, also when interrupted; rows say what ``ROW_KEYS`` promises."""
+
+import json
+
+import pytest
+import torch
+
+import fedcopl_lab as lab
+from fedcopl_lab.methods import SemiMethod
+from fedcopl_lab.methods._semi_rows import ROW_KEYS
+from fedcopl_lab.store import Store
+
+SHORT = {"rounds": 3, "width": 0.25, "n_probe": 20, "steps_per_epoch": 3, "threshold": 0.5, "participation": 0.1}
+
+
+def promised_bytes(run):
+    """What the run key promises: everything but where and how fast it was computed."""
+    files = sorted(p for p in run.path.rglob("*") if p.is_file() and p.name not in ("environment.json", "seconds.json"))
+    return {str(p.relative_to(run.path)): p.read_bytes() for p in files}
+
+
+def config_of(method="SAGE", **changes):
+    return lab.configure("smoke", method=method, **{**SHORT, **changes})
+
+
+def test_same_seed_same_bytes_and_another_seed_others(tmp_path):
+    torch.manual_seed(123)
+    first = lab.run(config_of(), Store(tmp_path / "a"), progress=False)
+    torch.manual_seed(456)  # a global seed must not matter
+    second = lab.run(config_of(), Store(tmp_path / "b"), progress=False)
+    assert first.complete
+    assert promised_bytes(first) == promised_bytes(second)
+    assert first.rows["round"].tolist() == [1, 2, 3]
+    other = lab.run(config_of(seed=1), Store(tmp_path / "a"), progress=False)
+    assert other.rows["loss_supervised"].tolist() != first.rows["loss_supervised"].tolist()
+    assert lab.run(config_of(), Store(tmp_path / "a"), progress=False).key == first.key
+
+
+@pytest.mark.parametrize("changes", [{}, {"mode": "authors"}, {"bn": "local"}])
+def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, monkeypatch, changes):
+    config = config_of(**changes)
+    whole = lab.run(config, Store(tmp_path / "whole"), progress=False)
+    step, calls = SemiMethod.step, []
+
+    def dies(self, state):
+        calls.append(state.round)
+        if len(calls) > 2:
+            raise RuntimeError("power cut")
+        return step(self, state)
+
+    broken = Store(tmp_path / "broken")
+    with monkeypatch.context() as patch:
+        patch.setattr(SemiMethod, "step", dies)
+        with pytest.raises(RuntimeError, match="power cut"):
+            lab.run(config, broken, progress=False)
+    assert broken.run(whole.key).rounds_done() == 2
+    resumed = lab.run(config, broken, progress=False)
+    assert promised_bytes(resumed) == promised_bytes(whole)
+
+
+def keys_of(value, prefix=""):
+    """All keys of a row with dots; per-client lists are leaves."""
+    for key, inner in value.items():
+        name = prefix + ("loss_*" if key.startswith("loss_") else key)
+        if isinstance(inner, dict):
+            yield from keys_of(inner, name + ".")
+        else:
+            yield name
+
+
+def test_a_row_has_the_documented_keys_and_is_small(tmp_path):
+    run = lab.run(config_of(), Store(tmp_path), progress=False)
+    for row in run.records():
+        assert set(keys_of(row)) == set(ROW_KEYS)
+        assert len(json.dumps(row)) < 10_000
+    plain = lab.run(config_of("FedAvg"), Store(tmp_path), progress=False).records()[-1]
+    assert set(keys_of(plain)) < set(ROW_KEYS)
+    assert "local" not in plain
+    alone = lab.run(config_of("FixMatch-LPL", log_both=False), Store(tmp_path), progress=False).records()[-1]
+    assert "local" in alone
+    assert "global" not in alone
+    assert len(run.clients) == 3 * 20
+    assert run.clients["n_pool"].notna().sum() == 3 * 2
+
+
+def test_the_log_of_the_global_model_changes_no_number(tmp_path):
+    logged, bare = (
+        lab.run(config_of("FixMatch-LPL", log_both=both), Store(tmp_path), progress=False) for both in (True, False)
+    )
+    assert all(torch.equal(v, bare.load_state()[n]) for n, v in logged.load_state().items())
