@@ -152,15 +152,21 @@ def judge_every_case(cells: Mapping[str, pd.Series], unit: str = "points") -> Ju
     """
     _some(cells)
     single = {name: judge_difference(values, unit) for name, values in cells.items()}
-    pooled = judge_difference(pd.DataFrame(dict(cells)).dropna().mean(axis=1), unit)
+    together = judge_difference(pooled(cells), unit)
     opposite = [name for name, one in single.items() if one.verdict == "does not hold"]
-    refuted = bool(opposite) and pooled.verdict != "not tested"
+    refuted = bool(opposite) and together.verdict != "not tested"
     return replace(
-        pooled,
-        verdict="does not hold" if refuted else pooled.verdict,
+        together,
+        verdict="does not hold" if refuted else together.verdict,
         cells=len(cells),
         k_of_m=sum(int(values.mean() > 0) for values in cells.values()),
     ).noting(f"Significantly the other way: {', '.join(opposite)}." if opposite else "")
+
+
+def pooled(cells: Mapping[str, pd.Series]) -> pd.Series:
+    """Each seed's mean over the cells, for seeds that have a value in every cell."""
+    _some(cells)
+    return pd.DataFrame(dict(cells)).dropna().mean(axis=1)
 
 
 def judge_parts(parts: Mapping[str, Judged]) -> Judged:
