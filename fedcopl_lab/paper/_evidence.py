@@ -68,6 +68,7 @@ class Evidence:
         self.keys: set[str] = set()
         self.left_out: list[str] = []
         self.stand_in = False
+        self._spare: tuple[str, ...] = ()
         self._cache = {} if cache is None else cache
         self._changes = dict(changes or {})
 
@@ -93,8 +94,11 @@ class Evidence:
         }
 
     def panels(self) -> dict[str, Settings]:
-        """The data sets at β = 0.1; where the profile has one set, its label skews stand for the others."""
-        return self.columns() if len(self.sets) == 1 else self.columns("β = 0.1")
+        """The data sets at β = 0.1; where the profile has one set, its label skews stand for the others if stored."""
+        if len(self.sets) > 1:
+            return self.columns("β = 0.1")
+        self._spare = tuple(name for name in SKEWS if name != "β = 0.1")
+        return self.columns()
 
     def needs_set(self, *names: str) -> dict[str, Settings]:
         """The settings of data sets that a claim is about.
@@ -164,7 +168,8 @@ class Evidence:
                 missing[name] = why
         if len(found) < least:
             raise next(iter(missing.values()))
-        self.left_out += [name for name in missing if name not in self.left_out]
+        missed = [name for name in missing if not any(spare in name for spare in self._spare)]
+        self.left_out += [name for name in missed if name not in self.left_out]
         return found
 
     def sweep(self, read: Read, field: str, levels: Sequence[Any], least: int = 2, **settings: Any) -> pd.DataFrame:
@@ -174,8 +179,12 @@ class Evidence:
         return pd.DataFrame({names[name]: values for name, values in found.items()}).dropna()
 
     def best_other(self, read: Read, rows: Mapping[str, Settings], **column: Any) -> pd.Series:
-        """The row that is best on average over the seeds, among those stored; its name is the series' name."""
-        found = self.cells({name: self.later(read, **{**row, **column}) for name, row in rows.items()})
+        """The row that is best on average over the seeds; its name is the series' name.
+
+        Raises:
+            NotTestedError: one of the rows is not stored, so that nothing is known about the best.
+        """
+        found = {name: self.values(read, **{**row, **column}) for name, row in rows.items()}
         best = max(found, key=lambda name: float(found[name].mean()))
         return found[best].rename(best)
 

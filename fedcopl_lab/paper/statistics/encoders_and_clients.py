@@ -74,7 +74,7 @@ def best_at_every_participation(runs: Evidence) -> Judged:
         for rate in _JOINING
         for place, there in _at_tenth(runs).items()
     }
-    return judge_every_case(runs.cells(leads))
+    return judge_every_case(runs.cells(leads, least=2))
 
 
 @statistic

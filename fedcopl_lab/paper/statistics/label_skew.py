@@ -9,7 +9,6 @@ from fedcopl_lab.paper._judge import Judged, judge_every_case, judge_no_worse, j
 from fedcopl_lab.paper._trends import mean_step, slopes
 from fedcopl_lab.paper.statistics._reads import (
     LABELLERS,
-    TRAINERS,
     accuracy,
     accuracy_curve,
     first_labels,
@@ -26,6 +25,7 @@ _FROM_EVEN_TO_SKEWED: dict[str, Settings] = {
     "β = 0.1": {"beta": 0.1},
     "β = 0.05": {"beta": 0.05},
 }
+_OF_TABLE_3 = ("PromptFL", "pFedPrompt", "FedOTP")
 WITHOUT: Settings = {"allocation": "none"}
 """Trains on the filtered sets: the reading of "without allocation" that is judged."""
 
@@ -131,7 +131,7 @@ def copl_labels_improve_every_trainer(runs: Evidence) -> Judged:
             {"method": trainer, "labeller": "CoPL", **there},
             {"method": trainer, "labeller": "FPL", **there},
         )
-        for trainer in TRAINERS
+        for trainer in _OF_TABLE_3
         for name, there in runs.panels().items()
     }
     found = runs.cells(cells)

@@ -142,18 +142,21 @@ def refreshed_labels_stay_accurate(runs: Evidence) -> Judged:
 
 
 def _labeller_against(runs: Evidence, own: str, others: tuple[str, ...]) -> Judged:
-    def ahead(read: Read) -> dict[str, pd.Series]:
-        wanted = {
-            f"{other}, {column}": runs.gap(read, {**LABELLERS[own], **there}, {**LABELLERS[other], **there})
-            for other in others
+    parts = {}
+    for other in others:
+        cells = {
+            column: ({**LABELLERS[own], **there}, {**LABELLERS[other], **there})
             for column, there in runs.columns().items()
         }
-        return runs.cells(wanted)
-
-    later = float(pooled(ahead(last_labels)).mean())
-    return judge_every_case(ahead(first_labels)).noting(
-        f"{later:+.1f} points in the last label phase.", "Each labeller has its own number of images."
-    )
+        first, last = (
+            runs.cells({column: runs.gap(read, *which) for column, which in cells.items()})
+            for read in (first_labels, last_labels)
+        )
+        parts[f"against {other}"] = judge_every_case(first).noting(
+            f"Against {other} in the last label phase {pooled(last).mean():+.1f} points."
+        )
+    judged = judge_parts(parts) if len(parts) > 1 else next(iter(parts.values()))
+    return judged.noting("Each labeller has its own number of images.")
 
 
 def _variation(selected: np.ndarray) -> float:
