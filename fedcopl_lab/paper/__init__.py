@@ -3,8 +3,16 @@
 from fedcopl_lab.paper.claims import claims
 from fedcopl_lab.paper.collect import collect, run_table, runs_of
 from fedcopl_lab.paper.items import GROUPS, ITEMS, SEEDS, Cell, Item, NotRun, find_items
-from fedcopl_lab.paper.measured import measured, measured_folder, measured_runs, write_measured
+from fedcopl_lab.paper.measured import (
+    measured,
+    measured_claims,
+    measured_folder,
+    measured_runs,
+    write_claims,
+    write_measured,
+)
 from fedcopl_lab.paper.printed import printed
+from fedcopl_lab.paper.verdicts import judged_claims, same_verdicts, verdicts
 
 __all__ = [
     "GROUPS",
@@ -16,11 +24,16 @@ __all__ = [
     "claims",
     "collect",
     "find_items",
+    "judged_claims",
     "measured",
+    "measured_claims",
     "measured_folder",
     "measured_runs",
     "printed",
     "run_table",
     "runs_of",
+    "same_verdicts",
+    "verdicts",
+    "write_claims",
     "write_measured",
 ]

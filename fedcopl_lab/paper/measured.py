@@ -34,6 +34,25 @@ def write_measured(folder: Path, profile: str, numbers: pd.DataFrame, runs: pd.D
     return values, origins
 
 
+def measured_claims(profile: str = "smoke") -> pd.DataFrame:
+    """The committed verdicts of a profile, as :func:`fedcopl_lab.paper.verdicts` gives them.
+
+    Raises:
+        FedCoPLError: no verdicts of that profile are committed.
+
+    >>> measured_claims("smoke").query("verdict == 'holds'")
+    """
+    table = _read(f"{profile}.claims.csv", profile)
+    return table.fillna({"statistic": "", "runs": "", "note": ""})
+
+
+def write_claims(folder: Path, profile: str, verdicts: pd.DataFrame) -> Path:
+    """Write a profile's verdicts; the same verdicts give the same bytes."""
+    path = folder / f"{profile}.claims.csv"
+    write_atomic(path, verdicts.to_csv(index=False, lineterminator="\n"))
+    return path
+
+
 def measured_folder() -> Path:
     """Where the committed measurements lie."""
     return Path(str(resources.files("fedcopl_lab.paper"))) / "measured"

@@ -1,0 +1,262 @@
+"""The judging rule: from differences paired over seeds to one of four verdicts; no files, no drawing."""
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtrit
+
+from fedcopl_lab._errors import FedCoPLError
+
+Verdict = Literal["holds", "does not hold", "within noise", "not tested"]
+
+LEVEL = 0.95
+"""Confidence of every interval."""
+
+LEAST_SEEDS = 3
+"""With fewer paired seeds nothing is judged."""
+
+MARGIN = 2.0
+"""Points inside which a claim of "hardly changes" counts as true, fixed before any run was looked at."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim's verdict with the number behind it.
+
+    Attributes:
+        verdict: ``"holds"``, ``"does not hold"``, ``"within noise"`` or ``"not tested"``.
+        difference: mean over seeds; positive is the claimed side, except for an equivalence, which claims 0.
+        low: lower end of its 95 % t-interval.
+        high: upper end.
+        n_seeds: paired seeds.
+        cells: cells the claim was tested in.
+        k_of_m: how many of them have the claimed sign.
+        unit: of the three numbers.
+        note: what else a reader should know, in sentences.
+    """
+
+    verdict: Verdict
+    difference: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    n_seeds: int = 0
+    cells: int = 0
+    k_of_m: int = 0
+    unit: str = "points"
+    note: str = ""
+
+    @property
+    def text(self) -> str:
+        """Such as ``+1.9 points [0.4, 3.4], 6 of 8 cells``; empty where nothing was tested."""
+        if math.isnan(self.difference):
+            return ""
+        digits = 1 if self.unit in ("points", "%") else 2
+        shown = f"{self.difference:+.{digits}f} {self.unit} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
+        return shown + (f", {self.k_of_m} of {self.cells} cells" if self.cells > 1 else "")
+
+    def noting(self, *sentences: str) -> "Judged":
+        """The same with sentences added to its note; empty ones are left out."""
+        return replace(self, note=" ".join(filter(None, (self.note, *sentences))))
+
+
+def t_interval(values: pd.Series) -> tuple[float, float, float]:
+    """Mean and 95 % t-interval of one number per seed.
+
+    Args:
+        values: one finite number per seed, [n], n of at least 2.
+
+    Returns:
+        Mean, lower and upper end; the three are equal when all seeds agree.
+
+    >>> t_interval(pd.Series([1.0, 2.0, 3.0]))
+    (2.0, -0.484..., 4.484...)
+    """
+    if len(values) < 2:
+        raise FedCoPLError(f"an interval of {len(values)} value(s) does not exist; pass at least 2")
+    numbers = values.to_numpy(dtype=float)
+    mean = float(numbers.mean())
+    spread = float(numbers.std(ddof=1)) if np.ptp(numbers) else 0.0  # the mean of equal floats may miss their last bit
+    half = float(stdtrit(len(numbers) - 1, (1 + LEVEL) / 2)) * spread / math.sqrt(len(numbers))
+    return mean, mean - half, mean + half
+
+
+def judge_difference(values: pd.Series, unit: str = "points") -> Judged:
+    """Judge "the claimed winner is ahead" from its differences to the other, paired over seeds.
+
+    Args:
+        values: claimed winner minus other, one per seed; not-a-number seeds are left out.
+        unit: of the values.
+
+    Returns:
+        *holds* when the 95 % t-interval lies above 0, *does not hold* when it lies below, *within noise* when
+        it covers 0, *not tested* below three seeds.
+
+    >>> judge_difference(pd.Series([1.0, 1.2, 0.9])).verdict
+    'holds'
+    """
+    seeds = values.dropna()
+    if len(seeds) < LEAST_SEEDS:
+        return _too_few(len(seeds), unit)
+    mean, low, high = t_interval(seeds)
+    verdict: Verdict = "holds" if low > 0 else "does not hold" if high < 0 else "within noise"
+    return Judged(verdict, mean, low, high, len(seeds), cells=1, k_of_m=int(mean > 0), unit=unit)
+
+
+def judge_equivalence(values: pd.Series, margin: float | int = MARGIN, unit: str = "points") -> Judged:
+    """Judge "there is hardly a difference": does the interval lie inside a margin fixed beforehand?
+
+    Args:
+        values: a difference or range, one per seed.
+        margin: half width of what counts as no difference, above 0.
+        unit: of values and margin.
+
+    Returns:
+        *holds* when the interval lies inside [-margin, margin], *does not hold* when it lies wholly outside,
+        *within noise* otherwise.
+
+    >>> judge_equivalence(pd.Series([0.1, -0.2, 0.3])).verdict
+    'holds'
+    """
+    return _against_margin(values, margin, unit, floor=-margin)
+
+
+def judge_no_worse(values: pd.Series, margin: float | int = MARGIN, unit: str = "points") -> Judged:
+    """Judge "nothing is lost": the interval of what is gained lies above -margin; any gain is welcome.
+
+    >>> judge_no_worse(pd.Series([5.0, 6.0, 7.0])).verdict
+    'holds'
+    """
+    return _against_margin(-values, margin, unit, floor=-math.inf, turned=True)
+
+
+def judge_every_case(cells: Mapping[str, pd.Series], unit: str = "points") -> Judged:
+    """Judge "ahead in every case".
+
+    The pooled difference is each seed's mean over the cells. It must hold, and no single cell may lie
+    significantly on the other side. With many cells one may do so by chance (1 in 40 where there is no
+    difference at all), so such cells are named in the note.
+
+    Args:
+        cells: name -> claimed winner minus other, one per seed; a pooled seed has a value in every cell.
+        unit: of the values.
+
+    Returns:
+        The pooled numbers, ``cells`` and ``k_of_m``, the cells whose mean has the claimed sign.
+
+    >>> judge_every_case({"a": pd.Series([1.0, 1.2, 0.9]), "b": pd.Series([2.0, 2.2, 2.1])}).k_of_m
+    2
+    """
+    _some(cells)
+    single = {name: judge_difference(values, unit) for name, values in cells.items()}
+    together = judge_difference(pooled(cells), unit)
+    opposite = [name for name, one in single.items() if one.verdict == "does not hold"]
+    refuted = bool(opposite) and together.verdict != "not tested"
+    return replace(
+        together,
+        verdict="does not hold" if refuted else together.verdict,
+        cells=len(cells),
+        k_of_m=sum(int(values.mean() > 0) for values in cells.values()),
+    ).noting(f"Significantly the other way: {', '.join(opposite)}." if opposite else "")
+
+
+def pooled(cells: Mapping[str, pd.Series]) -> pd.Series:
+    """Each seed's mean over the cells, for seeds that have a value in every cell."""
+    _some(cells)
+    return pd.DataFrame(dict(cells)).dropna().mean(axis=1)
+
+
+def judge_parts(parts: Mapping[str, Judged]) -> Judged:
+    """Judge a claim of several parts, all of which must hold.
+
+    Args:
+        parts: name -> verdict of the part.
+
+    Returns:
+        *not tested* if a part is, else *does not hold* if a part does not, else *within noise* if a part is,
+        else *holds*. The numbers are those of the first part with that verdict, ``cells`` and ``k_of_m``
+        count over all parts, and the note states every part.
+
+    >>> judge_parts({"a": judge_difference(pd.Series([1.0, 1.2, 0.9]))}).note
+    'a: +1.0 points [0.7, 1.4] (holds).'
+    """
+    _some(parts)
+    verdicts: tuple[Verdict, ...] = ("not tested", "does not hold", "within noise", "holds")
+    verdict = next(word for word in verdicts if any(part.verdict == word for part in parts.values()))
+    first = next(part for part in parts.values() if part.verdict == verdict)
+    said = [f"{name}: {part.text or 'no number'} ({part.verdict})." for name, part in parts.items()]
+    return replace(
+        first,
+        n_seeds=min(part.n_seeds for part in parts.values()),
+        cells=sum(part.cells for part in parts.values()),
+        k_of_m=sum(part.k_of_m for part in parts.values()),
+        note=" ".join(said + [part.note for part in parts.values() if part.note]),
+    )
+
+
+def judge_range(settings: pd.DataFrame, margin: float | int = MARGIN, unit: str = "points") -> Judged:
+    """Judge "the setting hardly matters": the best setting's mean minus the worst's, against a margin.
+
+    Choosing best and worst after the fact widens the range, so the verdict errs against the claim.
+
+    Args:
+        settings: one column per value of the setting, one line per seed.
+        margin: what counts as hardly.
+        unit: of the values.
+
+    >>> judge_range(pd.DataFrame({0.4: [70.0, 71.0, 72.0], 0.5: [70.2, 71.1, 72.4]})).verdict
+    'holds'
+    """
+    table = settings.dropna()
+    if len(table) < LEAST_SEEDS:
+        return _too_few(len(table), unit)
+    means = table.mean()
+    best, worst = means.idxmax(), means.idxmin()
+    judged = judge_equivalence(table[best] - table[worst], margin, unit)
+    return judged.noting(f"Best at {best}, worst at {worst}, of {table.shape[1]} values.")
+
+
+def best_of_others(settings: pd.DataFrame, reference: Hashable) -> pd.Series:
+    """Per seed, how much the value of a setting that is best on the *other* seeds gains over a reference.
+
+    Args:
+        settings: one column per value of the setting, one line per seed; at least 2 seeds.
+        reference: the column compared with.
+
+    Returns:
+        One difference per seed; choosing on other seeds keeps luck out of it, so it may be negative.
+
+    >>> best_of_others(pd.DataFrame({0.4: [1.0, 1.0], 0.5: [3.0, 0.0]}), 0.4).tolist()
+    [0.0, -1.0]
+    """
+    table = settings.dropna()
+    chosen = [table.drop(index=seed).mean().idxmax() for seed in table.index]
+    gained = [table[best][seed] - table[reference][seed] for seed, best in zip(table.index, chosen, strict=True)]
+    return pd.Series(gained, index=table.index, dtype=float)
+
+
+def _against_margin(values: pd.Series, margin: float | int, unit: str, floor: float, turned: bool = False) -> Judged:
+    if not margin > 0:
+        raise FedCoPLError(f"margin={margin} is not valid; expected a width above 0 in {unit}")
+    judged = judge_difference(values, unit)
+    if judged.verdict == "not tested":
+        return judged
+    inside = judged.low >= floor and judged.high <= margin
+    outside = judged.high < floor or judged.low > margin
+    verdict: Verdict = "holds" if inside else "does not hold" if outside else "within noise"
+    judged = replace(judged, verdict=verdict, k_of_m=int(floor <= judged.difference <= margin))
+    if turned:
+        judged = replace(judged, difference=-judged.difference, low=-judged.high, high=-judged.low)
+    return judged.noting(f"Margin {margin:g} {unit}.")
+
+
+def _too_few(n_seeds: int, unit: str) -> Judged:
+    return Judged("not tested", n_seeds=n_seeds, unit=unit, note=f"{n_seeds} paired seed(s); {LEAST_SEEDS} are needed.")
+
+
+def _some(cells: Mapping[str, object]) -> None:
+    if not cells:
+        raise FedCoPLError("there is no cell to judge; pass at least one")
