@@ -50,6 +50,7 @@ class SageConfig(RunConfig):
     # model
     width: float = 4.0  # of ResNet-8: 16 * width channels in the stem
     bn: Literal["average", "local", "recalibrate"] = "average"  # whose running statistics tests and p_g use
+    bn_momentum: float = 0.1  # weight of a step in the running statistics
     # local training
     unlabelled_batch_size: int  # [mu * B]
     epoch_rule: Literal["authors", "one_pass"] = "authors"  # steps: pool over the labelled, or the unlabelled batch
@@ -67,6 +68,7 @@ class SageConfig(RunConfig):
     pl_bn: Literal["joint", "eval"] = "joint"  # BN statistics behind the local pseudo-label
     kl: Literal["forward", "reverse"] = "forward"  # Alg. 1 prints "reverse"
     lambda_u: float = 1.0  # weight of the unsupervised loss
+    n_probe: int = 512  # test images on which local models are compared before they are merged, for the log
     log_both: bool = True  # score weak views with the global model too, where only the log needs it
     # baselines
     mu_prox: float = 0.001  # FedProx: (mu/2) * squared distance to the round's start
@@ -91,9 +93,11 @@ class SageConfig(RunConfig):
     def _check_ranges(self) -> None:
         super()._check_ranges()
         check_counts(self, ("unlabelled_batch_size", "rounds"), least=1)
+        check_counts(self, ("n_probe",), least=0)
         for name, least in (("steps_per_epoch", 1), ("labelled_per_class", 1), ("image_size", 8)):
             if getattr(self, name) is not None:
                 check_counts(self, (name,), least=least)
+        check("bn_momentum", self.bn_momentum, lambda v: 0 < v <= 1, "in (0, 1]")
         for name in ("threshold", "fixed_weight"):
             value = getattr(self, name)
             optional = name == "fixed_weight"
@@ -120,6 +124,8 @@ SAGE_PROFILES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
             "batch_size": 8,
             "unlabelled_batch_size": 16,
             "width": 1.0,
+            "n_probe": 100,
+            "bn_momentum": 0.5,  # 7 steps a round forget the statistics as far as the 95 of the paper do at 0.1
         },
         "mini": {
             "dataset": "cifar10",
@@ -130,6 +136,7 @@ SAGE_PROFILES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
             "batch_size": 32,
             "unlabelled_batch_size": 64,
             "steps_per_epoch": 16,
+            "bn_momentum": 0.3,  # as in smoke, for 16 steps
             "width": 1.0,
         },
         "paper": {

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import torch
 from jaxtyping import Bool, Int, UInt8
@@ -123,7 +124,7 @@ def apply_operation(name: str, images: Images, levels: Levels, negative: Signs) 
 def move(images: Images, which: Int[Tensor, "n"], levels: Levels, negative: Signs) -> Images:
     """Rotate, shear or shift each image; ``which`` numbers :data:`MOVES`, [n]."""
     _, channels, height, width = images.shape
-    table = torch.tensor(_coefficients(height, width), device=images.device)  # [5, 10, 2, 6]
+    table = _coefficients(height, width).to(images.device)
     a, b, c, d, e, f = table[which, levels, negative.long()].T[:, :, None, None]
     y = torch.arange(height, device=images.device)[None, :, None]
     x = torch.arange(width, device=images.device)[None, None, :]
@@ -134,12 +135,14 @@ def move(images: Images, which: Int[Tensor, "n"], levels: Levels, negative: Sign
     return moved * inside[:, None]
 
 
-def _coefficients(height: int, width: int) -> list[list[list[list[int]]]]:
+@lru_cache(maxsize=4)
+def _coefficients(height: int, width: int) -> Int[Tensor, "moves levels 2 6"]:
     """Fixed-point affine coefficients by move, level and sign; output pixel -> source pixel."""
-    return [
+    table = [
         [[_fixed(_matrix(name, level, sign, height, width)) for sign in (1, -1)] for level in range(LEVELS)]
         for name in MOVES
     ]
+    return torch.tensor(table)
 
 
 def _matrix(name: str, level: int, sign: int, height: int, width: int) -> tuple[float, ...]:
@@ -150,12 +153,12 @@ def _matrix(name: str, level: int, sign: int, height: int, width: int) -> tuple[
         return (cos, sin, cos * -x + sin * -y + x, -sin, cos, -sin * -x + cos * -y + y)
     amount = sign * (float(level) * 0.3 / 10)
     if name == "ShearX":
-        return (1, amount, 0, 0, 1, 0)
+        return (1.0, amount, 0.0, 0.0, 1.0, 0.0)
     if name == "ShearY":
-        return (1, 0, 0, amount, 1, 0)
+        return (1.0, 0.0, 0.0, amount, 1.0, 0.0)
     if name == "TranslateX":
-        return (1, 0, int(amount * width), 0, 1, 0)
-    return (1, 0, 0, 0, 1, int(amount * height))
+        return (1.0, 0.0, float(int(amount * width)), 0.0, 1.0, 0.0)
+    return (1.0, 0.0, 0.0, 0.0, 1.0, float(int(amount * height)))
 
 
 def _fixed(matrix: tuple[float, ...]) -> list[int]:

@@ -17,7 +17,7 @@ def _amount(level: int, sign: int) -> float:
     return sign * (float(level) * 0.3 / 10)
 
 
-def _affine(image: Image.Image, *matrix: float) -> Image.Image:
+def _affine(image: Image.Image, *matrix: float | int) -> Image.Image:
     return image.transform(image.size, Image.Transform.AFFINE, matrix)
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +9,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from fedcopl_lab.config import SageConfig
 from fedcopl_lab.data import draw_strong, draw_weak, normalise, strong_view, weak_view
 from fedcopl_lab.methods._noted import Noted, Notes
 from fedcopl_lab.methods._semi_setting import SemiSetting
 from fedcopl_lab.methods._semi_state import Tensors, copied
 from fedcopl_lab.models import ResNet8
 from fedcopl_lab.seeding import torch_generator
-from fedcopl_lab.steps import CorrectedLabels
+from fedcopl_lab.steps import CorrectedLabels, model_scores
 
 if TYPE_CHECKING:
     from fedcopl_lab.methods._recipe import Recipe
@@ -73,6 +71,9 @@ class ClientUpdate:
         momentum: SGD buffers after the last step, by parameter.
         losses: mean over the steps of each named loss.
         n_steps: optimiser steps taken.
+        start_scores: scores of its pool by the model it started from, [n_pool, C].
+        end_scores: the same by its trained model.
+        probe_scores: scores of the fixed test images by its trained model, [n_probe, C].
         noted: pseudo-labels of all steps; None where there were none.
     """
 
@@ -82,6 +83,9 @@ class ClientUpdate:
     momentum: Tensors
     losses: dict[str, float]
     n_steps: int
+    start_scores: Float[Tensor, "n_pool c"]
+    end_scores: Float[Tensor, "n_pool c"]
+    probe_scores: Float[Tensor, "n_probe c"]
     noted: Noted | None
 
     def __repr__(self) -> str:
@@ -126,10 +130,9 @@ class LocalTask:
         self.setting, self.recipe, self.config = setting, recipe, setting.config
         self.client, self.round = client, round_index
         self.start = start | _own_statistics(memory or {})
-        self.model = self.copy_of(self.start).train()
-        if self.config.compile:
-            self.model.compile()
-        self.global_model = self.copy_of(self.start).eval().requires_grad_(False)
+        self.model, self.global_model = _workers(setting)
+        for model in (self.model, self.global_model):
+            model.load_state_dict(self.start)
         self.models: dict[str, ResNet8] = {}
         self.received = dict(received or {})
         self.memory = copied(dict(memory or {}))
@@ -153,6 +156,7 @@ class LocalTask:
         model = copied(self.model.state_dict())
         if self.config.bn == "local":
             self.memory |= {f"{_OWN}{name}": model[name] for name, _ in self.model.named_buffers()}
+        pool = self.setting.images[self.pool]
         return ClientUpdate(
             model=model,
             sent=self.send,
@@ -160,6 +164,9 @@ class LocalTask:
             momentum=self._momentum(),
             losses={name: float(torch.stack(values).mean()) for name, values in self._losses.items()},
             n_steps=self.n_steps,
+            start_scores=model_scores(self.global_model, pool, self.setting.training),
+            end_scores=model_scores(self.model, pool, self.setting.training),
+            probe_scores=model_scores(self.model, self.setting.images[self.setting.probes], self.setting.testing),
             noted=self._notes.joined(),
         )
 
@@ -167,15 +174,13 @@ class LocalTask:
 
     def copy_of(self, state: Mapping[str, Tensor]) -> ResNet8:
         """A model of its own with these parameters and buffers."""
-        model = deepcopy(_blank(self.setting))
-        model.load_state_dict(dict(state))
-        return model
+        return self.setting.placed_model(state)
 
     def sgd(self, parameters: Any, lr: float | None = None) -> torch.optim.SGD:
         """An optimiser with the run's settings."""
         config = self.config
         return torch.optim.SGD(
-            parameters, lr=lr or config.lr, momentum=config.momentum, weight_decay=config.weight_decay, foreach=True
+            parameters, lr=lr or config.lr, momentum=config.momentum, weight_decay=config.weight_decay, fused=True
         )
 
     def scores(self, model: nn.Module, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n c"]:
@@ -282,7 +287,9 @@ class LocalTask:
     def _load_momentum(self, momentum: Mapping[str, Tensor]) -> None:
         for name, parameter in self.model.named_parameters():
             if name in momentum:
-                self.optimiser.state[parameter]["momentum_buffer"] = momentum[name].clone()
+                # the fused step walks through memory: a buffer must lie there as its parameter does
+                buffer = torch.empty_like(parameter, requires_grad=False).copy_(momentum[name])
+                self.optimiser.state[parameter]["momentum_buffer"] = buffer
 
     def _momentum(self) -> Tensors:
         if self.config.momentum_state == "reset":
@@ -302,16 +309,23 @@ def _own_statistics(memory: Mapping[str, Tensor]) -> Tensors:
     return {name.removeprefix(_OWN): value for name, value in memory.items() if name.startswith(_OWN)}
 
 
-_BLANKS: dict[tuple[int, int, str, bool], ResNet8] = {}
+def _workers(setting: SemiSetting) -> tuple[ResNet8, ResNet8]:
+    """Two models whose values every task overwrites: making a model takes longer than a step of a small one."""
+    config = setting.config
+    shape = (setting.dataset.n_classes, config.channels, config.bn_momentum)
+    key = (*shape, config.device, config.channels_last, config.compile)
+    if key not in _WORKERS:
+        _WORKERS.clear()  # a process works through runs of one shape after the other
+        _WORKERS[key] = setting.new_model(), setting.new_model().requires_grad_(False)
+        if config.compile:
+            for model in _WORKERS[key]:
+                model.compile()
+    model, global_model = _WORKERS[key]
+    model.zero_grad(set_to_none=True)
+    return model.train(), global_model.eval()
 
 
-def _blank(setting: SemiSetting) -> ResNet8:
-    """A model of the run's shape, made once: making one draws numbers that are thrown away."""
-    config: SageConfig = setting.config
-    key = (setting.dataset.n_classes, config.channels, config.device, config.channels_last)
-    if key not in _BLANKS:
-        _BLANKS[key] = setting.new_model()
-    return _BLANKS[key]
+_WORKERS: dict[tuple[object, ...], tuple[ResNet8, ResNet8]] = {}
 
 
 def _without_replacement(n: int, steps: int, size: int, generator: torch.Generator) -> Int[Tensor, "steps size"]:

@@ -62,7 +62,7 @@ class SemiMethod:
             merged = self._with_statistics(self.recipe.merge(end), end)
             memories = state.memories | {k: one.memory for k, one in updates.items() if one.memory}
             after = replace(merged, round=state.round + 1, momentum=momentum, memories=memories)
-            row = round_row(self.setting, self.recipe, state, after, updates, messages)
+            row = round_row(self.setting, after, updates, messages)
         return after, row
 
     def participants(self, round_index: int) -> list[int]:
@@ -81,8 +81,7 @@ class SemiMethod:
 
     def predict(self, state: SemiState, indices: Int[Tensor, "n"]) -> Int[Tensor, "n"]:
         """The classes that the server's model gives to images of the data set, [n]."""
-        model = self.setting.placed(self.setting.new_model())
-        model.load_state_dict(state.model)
+        model = self.setting.placed_model(state.model)
         images = self.setting.images[indices.to(self.config.device)]
         return model_scores(model, images, self.setting.testing).argmax(dim=1).cpu()
 
@@ -100,10 +99,9 @@ class SemiMethod:
         """Under ``bn="recalibrate"`` participants measure the merged model's running statistics on their pools."""
         if self.config.bn != "recalibrate":
             return merged
-        model = self.setting.placed(self.setting.new_model())
+        model = self.setting.placed_model(merged.model)
         buffers = []
         for client in end.updates:
-            model.load_state_dict(merged.model)
             images = self.setting.images[self.setting.pool(client)]
             buffers.append(recalibrate(model, images, self.setting.training))
         return replace(merged, model=merged.model | average_models(buffers, end.weights))

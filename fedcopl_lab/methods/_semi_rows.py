@@ -1,25 +1,202 @@
-"""Rows of the run store for semi-supervised methods; true labels of the pool are read here and only here."""
+"""Rows of the run store for semi-supervised methods: what a round reports, and what every key means."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
+import torch
+from torch import Tensor
+
+from fedcopl_lab.methods._ensemble import ensemble_statistics
+from fedcopl_lab.methods._label_statistics import JudgedViews, label_statistics, rare_classes
 from fedcopl_lab.methods._local_task import ClientUpdate
-from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._semi_setting import SemiSetting
 from fedcopl_lab.methods._semi_state import SemiState, Tensors
 from fedcopl_lab.steps import model_scores
+from fedcopl_lab.steps._confidence import entropy
+
+_MODEL_KEYS = {
+    "counts": "weak views by confidence, 20 bins over [0, 1]",
+    "correct": "those whose label is true, same bins",
+    "confidence": "mean confidence",
+    "accuracy": "share of true labels, confident or not",
+    "entropy": "mean entropy of the predictions, nats",
+    "histogram_entropy": "entropy of the histogram of confidences, nats",
+    "calibration_error": "expected calibration error over the 20 bins",
+    "n_sure": "views whose confidence reaches the threshold",
+    "n_sure_correct": "those whose label is true",
+}
+_TARGET_KEYS = {
+    "n_used": "views with a pseudo-label in the end",
+    "n_used_correct": "those whose target is largest at the true class",
+    "true_mass": "mean of the target at the true class, over used views",
+}
+_GROUP_KEYS = {
+    "n": "views of these classes",
+    "n_local_correct": "local label true",
+    "n_local_sure": "local model confident",
+    "n_local_sure_correct": "confident and true",
+    **_TARGET_KEYS,
+    "n_global_correct": "global label true",
+    "n_global_sure": "global model confident",
+    "n_global_sure_correct": "confident and true",
+    "n_agreeing": "both models give one label",
+    "lambda": "mean lambda",
+    "lambda_sure": "mean lambda where the local model is confident",
+}
+
+ROW_KEYS: Mapping[str, str] = MappingProxyType(
+    {
+        "round": "number of the round, from 1",
+        "accuracy": "of the merged model on all test images",
+        "loss_*": "mean over steps, then clients, of each named loss",
+        "n_steps": "optimiser steps of all participants",
+        "participants": "clients that trained",
+        "bytes_up": "bytes that all participants sent",
+        "bytes_down": "bytes that they received",
+        "n_views": "weak views that were scored; one image counts as often as it was drawn",
+        **{f"local.{key}": f"model in training: {what}" for key, what in _MODEL_KEYS.items()},
+        **{f"global.{key}": f"the round's global model: {what}" for key, what in _MODEL_KEYS.items()},
+        **{f"target.{key}": what for key, what in _TARGET_KEYS.items()},
+        "both.agreement": "share of views to which both models give one label",
+        "both.gap": "mean |c_l - c_g|",
+        "both.n_union": "views where one of them is confident or both are",
+        "both.n_added": "views where only the global model is confident",
+        "both.n_added_correct": "those whose global label is true",
+        "both.n_disputed": "views where the local model is confident and the labels differ",
+        "both.n_disputed_local_right": "those whose local label is true",
+        "both.n_disputed_global_right": "those whose global label is true",
+        "both.disputed_true_mass": "mean of the target at the true class there",
+        "both.n_disputed_for_global": "those with lambda below one half",
+        "both.lambda": "mean lambda over all views; 1 for methods without correction",
+        "both.lambda_sure": "the same where the local model is confident",
+        "both.lambda_disputed": "the same over disputed views",
+        **{f"groups.majority.{key}": f"other classes: {what}" for key, what in _GROUP_KEYS.items()},
+        **{
+            f"groups.minority.{key}": f"classes with less than half of the client's mean class count: {what}"
+            for key, what in _GROUP_KEYS.items()
+        },
+        "ensemble.n_images": "fixed test images",
+        "ensemble.distance_to_mean": "mean total variation of merged prediction and mean local prediction",
+        "ensemble.distance_to_single": "the same to one local prediction",
+        "ensemble.agreement_with_mean": "share of images with one label",
+        "ensemble.agreement_with_single": "the same with one local model",
+        "ensemble.agreeing_counts": "images by number of local models that agree with the merged label, 0 to M",
+        "ensemble.agreeing_confidence": "mean confidence of the merged model at each number",
+        "ensemble.agreeing_sure": "images at each number whose confidence reaches the threshold",
+        "ensemble.rank_correlation": "Spearman of that number and the confidence",
+        "clients.n_labelled": "labelled images; lists run over all clients, None where one did not take part",
+        "clients.n_pool": "images of the pool",
+        "clients.mix_entropy": "entropy of the pool's true classes, nats",
+        "clients.local_entropy": "mean entropy of the local predictions on weak views in training",
+        "clients.start_mean": "mean prediction over the pool by the model the client started from, [C]",
+        "clients.end_mean": "the same by its trained model",
+        "clients.start_distance": "total variation of start_mean and the pool's true classes",
+        "clients.end_distance": "the same of end_mean",
+        "clients.start_entropy": "mean entropy of those predictions; Eq. 16's left side",
+        "clients.end_entropy": "the same by the trained model",
+        "clients.end_information": "mean KL(prediction || end_mean); Eq. 16's second term",
+        "clients.end_accuracy": "accuracy of the trained model on the pool",
+        "clients.end_confidence": "mean confidence of the trained model on the pool",
+    }
+)
+"""Every key of a row, nested ones with dots, and what it is. Methods without a pool have no labels' groups."""
+
+_DIGITS = 6  # of the mean predictions
 
 
 def round_row(
-    setting: SemiSetting, recipe: Recipe, before: SemiState, after: SemiState, updates: Mapping[int, ClientUpdate],
-    messages: Mapping[int, Tensors],
-) -> dict[str, Any]:  # fmt: skip
-    """One round's row."""
-    model = setting.placed(setting.new_model())
-    model.load_state_dict(after.model)
+    setting: SemiSetting, after: SemiState, updates: Mapping[int, ClientUpdate], messages: Mapping[int, Tensors]
+) -> dict[str, Any]:
+    """One round's row; see :data:`ROW_KEYS`.
+
+    Args:
+        setting: data and federation; true labels of the pool are read here, for the report alone.
+        after: the state the round ended with.
+        updates: what each participant ended with.
+        messages: what each received beside the model.
+    """
+    model = setting.placed_model(after.model)
     tests = setting.tests
     scores = model_scores(model, setting.images[tests], setting.testing)
-    accuracy = float((scores.argmax(dim=1) == setting.labels[tests]).double().mean())
-    names = {name: None for update in updates.values() for name in update.losses}
-    losses = {f"loss_{name}": sum(update.losses[name] for update in updates.values()) / len(updates) for name in names}
-    return {"round": after.round, "accuracy": accuracy, **losses}
+    n_probe = len(setting.probes)
+    row: dict[str, Any] = {
+        "round": after.round,
+        "accuracy": float((scores.argmax(dim=1) == setting.labels[tests]).double().mean()),
+        **_losses(updates),
+        "n_steps": sum(update.n_steps for update in updates.values()),
+        "participants": list(updates),
+        "bytes_up": sum(_nbytes(update.model) + _nbytes(update.sent) for update in updates.values()),
+        "bytes_down": sum(_nbytes(after.model) + _nbytes(message) for message in messages.values()),
+    }
+    judged = [_judged(setting, client, update) for client, update in updates.items()]
+    views = [one for one in judged if one is not None]
+    if views:
+        row |= label_statistics(JudgedViews.of(views), setting.config.threshold)
+    if n_probe:
+        merged = model_scores(model, setting.images[setting.probes], setting.testing)
+        local = [update.probe_scores for update in updates.values()]
+        row["ensemble"] = ensemble_statistics(merged, local, setting.config.threshold)
+    row["clients"] = _clients(setting, updates)
+    return row
+
+
+def _losses(updates: Mapping[int, ClientUpdate]) -> dict[str, float]:
+    names = {name for update in updates.values() for name in update.losses}
+    means = {}
+    for name in sorted(names):
+        values = [update.losses[name] for update in updates.values() if name in update.losses]
+        means[f"loss_{name}"] = sum(values) / len(values)
+    return means
+
+
+def _judged(setting: SemiSetting, client: int, update: ClientUpdate) -> JudgedViews | None:
+    if update.noted is None:
+        return None
+    of_pool = setting.labels[setting.pool(client)]
+    true = of_pool[update.noted.places]
+    rare = rare_classes(torch.bincount(of_pool, minlength=setting.dataset.n_classes))
+    return JudgedViews(update.noted, true, rare[true])
+
+
+def _clients(setting: SemiSetting, updates: Mapping[int, ClientUpdate]) -> dict[str, list[Any]]:
+    reports = {client: _client(setting, client, update) for client, update in updates.items()}
+    keys = next(iter(reports.values()))
+    everyone = range(setting.config.n_clients)
+    return {key: [reports[k][key] if k in reports else None for k in everyone] for key in keys}
+
+
+def _client(setting: SemiSetting, client: int, update: ClientUpdate) -> dict[str, Any]:
+    true = setting.labels[setting.pool(client)]
+    mix = torch.bincount(true, minlength=setting.dataset.n_classes).double() / len(true)
+    start, end = (scores.double().softmax(dim=1) for scores in (update.start_scores, update.end_scores))
+    start_mean, end_mean = start.mean(dim=0), end.mean(dim=0)
+    end_entropy = float(entropy(update.end_scores).mean())
+    return {
+        "n_labelled": len(setting.labelled(client)),
+        "n_pool": len(true),
+        "mix_entropy": _entropy_of(mix),
+        "local_entropy": None if update.noted is None else float(entropy(update.noted.local).mean()),
+        "start_mean": _rounded(start_mean),
+        "end_mean": _rounded(end_mean),
+        "start_distance": float(0.5 * (start_mean - mix).abs().sum()),
+        "end_distance": float(0.5 * (end_mean - mix).abs().sum()),
+        "start_entropy": float(entropy(update.start_scores).mean()),
+        "end_entropy": end_entropy,
+        # the mean of sum p log(p / mean p) is the entropy of the mean less the mean entropy
+        "end_information": _entropy_of(end_mean) - end_entropy,
+        "end_accuracy": float((end.argmax(dim=1) == true).double().mean()),
+        "end_confidence": float(end.amax(dim=1).mean()),
+    }
+
+
+def _entropy_of(p: Tensor) -> float:
+    return float(-torch.xlogy(p, p).sum())
+
+
+def _rounded(values: Tensor) -> list[float]:
+    return [round(value, _DIGITS) for value in values.tolist()]
+
+
+def _nbytes(tensors: Mapping[str, Tensor]) -> int:
+    return sum(value.nbytes for value in tensors.values())

@@ -1,5 +1,6 @@
 """The fixed surroundings of a semi-supervised run: images on the device, who holds which, what normalises them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -83,6 +84,13 @@ class SemiSetting:
         """Positions of the test images."""
         return self.dataset.test_indices.to(self.config.device)
 
+    @property
+    def probes(self) -> Int[Tensor, "n"]:
+        """Positions of a few fixed test images, on which local models are compared before they are merged."""
+        tests = self.dataset.test_indices
+        order = torch.randperm(len(tests), generator=torch_generator(self.config.seed, "probe images"))
+        return tests[order[: self.config.n_probe]].sort().values.to(self.config.device)
+
     def steps_per_epoch(self, client: int) -> int:
         """Optimiser steps of a local epoch over the pool; 0 is refused when the setting is made."""
         config = self.config
@@ -92,11 +100,16 @@ class SemiSetting:
 
     def new_model(self) -> ResNet8:
         """The model that the run starts from."""
-        generator = torch_generator(self.config.seed, "initial model")
-        return self.placed(draw_resnet8(self.dataset.n_classes, self.config.channels, generator))
+        config, generator = self.config, torch_generator(self.config.seed, "initial model")
+        return self._placed(draw_resnet8(self.dataset.n_classes, config.channels, generator, config.bn_momentum))
 
-    def placed(self, model: ResNet8) -> ResNet8:
-        """A model on the run's device, in its memory layout."""
+    def placed_model(self, state: Mapping[str, Tensor]) -> ResNet8:
+        """A model with these parameters and buffers, on the run's device, in its memory layout."""
+        model = draw_resnet8(self.dataset.n_classes, self.config.channels, bn_momentum=self.config.bn_momentum)
+        model.load_state_dict(dict(state))
+        return self._placed(model)
+
+    def _placed(self, model: ResNet8) -> ResNet8:
         model = model.to(self.config.device)
         return model.to(memory_format=torch.channels_last) if self.config.channels_last else model
 

@@ -15,15 +15,17 @@ _STAGES = ((1, 1), (2, 2), (4, 2))  # (channels in units of the stem's, stride)
 class Block(nn.Module):
     """Two 3x3 convolutions with batch normalisation, and a shortcut around them."""
 
-    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+    def __init__(self, inputs: int, outputs: int, stride: int, bn_momentum: float) -> None:
         super().__init__()
         self.conv1 = _conv(inputs, outputs, 3, stride)
-        self.norm1 = nn.BatchNorm2d(outputs)
+        self.norm1 = nn.BatchNorm2d(outputs, momentum=bn_momentum)
         self.conv2 = _conv(outputs, outputs, 3, 1)
-        self.norm2 = nn.BatchNorm2d(outputs)
+        self.norm2 = nn.BatchNorm2d(outputs, momentum=bn_momentum)
         changes = inputs != outputs or stride != 1
         self.shortcut: nn.Module = (
-            nn.Sequential(_conv(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs)) if changes else nn.Identity()
+            nn.Sequential(_conv(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs, momentum=bn_momentum))
+            if changes
+            else nn.Identity()
         )
 
     def forward(self, images: Tensor) -> Tensor:
@@ -38,6 +40,7 @@ class ResNet8(nn.Module):
     Args:
         n_classes: number of classes C.
         channels: channels of the stem; SAGE's width factor 4 gives 64.
+        bn_momentum: weight of the newest batch in the running statistics.
 
     Raises:
         FedCoPLError: fewer than 2 classes or 1 channel.
@@ -46,15 +49,15 @@ class ResNet8(nn.Module):
     1227594
     """
 
-    def __init__(self, n_classes: int, channels: int = 64) -> None:
+    def __init__(self, n_classes: int, channels: int = 64, bn_momentum: float = 0.1) -> None:
         super().__init__()
         if n_classes < 2 or channels < 1:
             raise FedCoPLError(f"ResNet8 with {n_classes} classes and {channels} channels; expected 2 or more, and 1")
         self.stem = _conv(3, channels, 3, 1)
-        self.norm = nn.BatchNorm2d(channels)
+        self.norm = nn.BatchNorm2d(channels, momentum=bn_momentum)
         inputs, blocks = channels, []
         for factor, stride in _STAGES:
-            blocks.append(Block(inputs, factor * channels, stride))
+            blocks.append(Block(inputs, factor * channels, stride, bn_momentum))
             inputs = factor * channels
         self.stages = nn.Sequential(*blocks)
         self.head = nn.Linear(inputs, n_classes)
@@ -69,7 +72,9 @@ class ResNet8(nn.Module):
         return self.head(self.features(images))
 
 
-def draw_resnet8(n_classes: int, channels: int = 64, generator: torch.Generator | None = None) -> ResNet8:
+def draw_resnet8(
+    n_classes: int, channels: int = 64, generator: torch.Generator | None = None, bn_momentum: float = 0.1
+) -> ResNet8:
     """A freshly drawn ResNet-8 (SAGE Sec. 5.1, released code).
 
     Convolutions are He-normal by their outputs (variance 2 / (k² outputs)), the head is uniform in
@@ -79,6 +84,7 @@ def draw_resnet8(n_classes: int, channels: int = 64, generator: torch.Generator 
         n_classes: number of classes C.
         channels: channels of the stem; SAGE's width factor 4 gives 64.
         generator: draws the weights; None draws from seed 0.
+        bn_momentum: weight of the newest batch in the running statistics.
 
     Raises:
         FedCoPLError: fewer than 2 classes or 1 channel.
@@ -90,7 +96,7 @@ def draw_resnet8(n_classes: int, channels: int = 64, generator: torch.Generator 
     """
     generator = torch.Generator().manual_seed(0) if generator is None else generator
     with torch.device("meta"):  # layers draw from the global generator when made; these are not drawn at all
-        empty = ResNet8(n_classes, channels)
+        empty = ResNet8(n_classes, channels, bn_momentum)
     model = empty.to_empty(device="cpu")
     with torch.no_grad():
         for module in model.modules():

@@ -1,0 +1,267 @@
+"""One client's round against a loop written out, and the method's round against its parts."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from fedcopl_lab import FedCoPLError, configure, correct_pseudo_labels
+from fedcopl_lab.methods import RECIPES, SemiMethod, SemiSetting, SemiState, open_method
+from fedcopl_lab.methods._local_task import LocalTask
+from fedcopl_lab.steps import average_models
+
+SMALL = {"width": 0.25, "rounds": 2, "n_probe": 20}
+
+
+def config_of(method="SAGE", **changes):
+    return configure("smoke", method=method, **{**SMALL, **changes})
+
+
+def task_of(config, client=0, round_index=0, momentum=None, memory=None):
+    setting = SemiSetting.of(config)
+    start = dict(setting.new_model().state_dict())
+    return LocalTask(setting, RECIPES[config.method], client, round_index, start, {}, memory, momentum)
+
+
+def drawn(task):
+    """All batches of the task's round; drawing them anew gives the same."""
+    return list(task.batches())
+
+
+def plain_round(task, batches, sage=True):
+    """SAGE's or FixMatch-LPL's local round with nothing but tensors: one network, SGD by hand."""
+    config, setting = task.config, task.setting
+    model, frozen = setting.placed_model(task.start), setting.placed_model(task.start).eval()
+    velocity = {}
+    for batch in batches:
+        model.train()
+        everything = torch.cat([batch.labelled, batch.weak, batch.strong])
+        logits = model(everything)
+        x, w, s = logits.split([len(batch.labelled), len(batch.weak), len(batch.strong)])
+        loss = F.cross_entropy(x, batch.labels)
+        if sage:
+            with torch.no_grad():
+                global_logits = frozen(batch.weak)
+            labels = correct_pseudo_labels(w.detach(), global_logits)
+            target, used = labels.target, labels.used
+        else:
+            p = w.detach().softmax(dim=1)
+            target, used = F.one_hot(p.argmax(dim=1), p.shape[1]).float(), p.amax(dim=1) >= config.threshold
+        log_p = s.log_softmax(dim=1)
+        divergence = (target * (target.clamp(min=1e-30).log() - log_p)).sum(dim=1)
+        loss = loss + (divergence * used).mean()
+        gradients = torch.autograd.grad(loss, list(model.parameters()))
+        with torch.no_grad():
+            for (name, parameter), gradient in zip(model.named_parameters(), gradients, strict=True):
+                step = gradient + config.weight_decay * parameter
+                velocity[name] = step if name not in velocity else config.momentum * velocity[name] + step
+                parameter -= config.lr * velocity[name]
+    return model.state_dict()
+
+
+@pytest.mark.parametrize("channels_last", [True, False])
+@pytest.mark.parametrize("method", ["SAGE", "FixMatch-LPL"])
+def test_a_round_is_the_loop_written_out(method, channels_last):
+    task = task_of(config_of(method, threshold=0.5, channels_last=channels_last, log_both=False), client=3)
+    batches = drawn(task)
+    assert len(batches) == 7  # 60 images of the pool over 8 labelled ones
+    if method == "SAGE":
+        task.recipe = replace(task.recipe)
+    config = task.config
+    task_095 = task_of(replace(config, threshold=0.95) if method == "SAGE" else config, client=3)
+    update = task_095.run()
+    expected = plain_round(task_095, batches, sage=method == "SAGE")
+    for name, value in update.model.items():
+        assert torch.allclose(value, expected[name], atol=2e-5), name
+    assert update.n_steps == 7
+    assert len(update.noted) == 7 * 16
+
+
+def test_stacked_clients_end_where_single_ones_do():
+    """Two clients in one vectorised forward pass, two steps, momentum from zero: equal to a few 1e-6."""
+    from torch.func import functional_call, grad, stack_module_state, vmap
+
+    config = config_of("FixMatch-LPL", steps_per_epoch=2, channels_last=False, threshold=0.0, log_both=False)
+    tasks = [task_of(config, client) for client in (1, 2)]
+    per_client = [drawn(task) for task in tasks]
+    models = [task.setting.placed_model(task.start).train() for task in tasks]
+    parameters, buffers = stack_module_state(models)
+    classes = torch.arange(10)
+
+    def loss_of(parameters, buffers, images, labels):
+        logits = functional_call(models[0], (parameters, buffers), (images,))
+        x, w, s = logits[:8], logits[8:24].detach(), logits[24:]
+        hard = (w.argmax(dim=1, keepdim=True) == classes).float()
+        one_hot = (labels[:, None] == classes).float()
+        return -(one_hot * x.log_softmax(1)).sum(1).mean() - (hard * s.log_softmax(1)).sum(1).mean()
+
+    velocity = {}
+    for step in range(2):
+        images = torch.stack([torch.cat([b[step].labelled, b[step].weak, b[step].strong]) for b in per_client])
+        labels = torch.stack([b[step].labels for b in per_client])
+        gradients = vmap(grad(loss_of))(parameters, buffers, images, labels)
+        for name, value in parameters.items():
+            change = gradients[name] + config.weight_decay * value
+            velocity[name] = change if step == 0 else config.momentum * velocity[name] + change
+            parameters[name] = (value - config.lr * velocity[name]).detach()
+    for k, task in enumerate(tasks):
+        update = task.run()
+        for name, stack in {**parameters, **buffers}.items():
+            assert torch.allclose(update.model[name], stack[k].to(update.model[name].dtype), atol=1e-5), name
+
+
+def test_batches_come_from_the_right_images_without_replacement():
+    task = task_of(config_of(), client=5)
+    batches = drawn(task)
+    own = set(task.pool.tolist())
+    assert set(task.labelled.tolist()) <= own
+    places = [batch.places.tolist() for batch in batches]
+    for first in (0, 3):  # three whole batches of 16 fit into 60 images
+        whole = sum(places[first : first + 3], [])
+        assert len(set(whole)) == len(whole) == 48
+    allowed = set(task.setting.labels[task.labelled].tolist())
+    assert all(set(batch.labels.tolist()) <= allowed for batch in batches)
+    again = drawn(task_of(config_of(), client=5))
+    assert all(torch.equal(a.strong, b.strong) for a, b in zip(batches, again, strict=True))
+    for other in (task_of(config_of(), client=6), task_of(config_of(), 5, 1), task_of(config_of(seed=1), 5)):
+        assert not torch.equal(drawn(other)[0].weak, batches[0].weak)
+
+
+@pytest.mark.parametrize(
+    ("method", "changes", "steps"),
+    [
+        ("SAGE", {}, 7),
+        ("SAGE", {"epoch_rule": "one_pass"}, 3),
+        ("SAGE", {"local_epochs": 2}, 14),
+        ("SAGE", {"steps_per_epoch": 4}, 4),
+        ("SAGE", {"labelled_in_pool": False}, 6),
+        ("FedAvg", {}, 7),
+        ("FedAvg", {"supervised_schedule": "labelled_epochs", "local_epochs": 3}, 3),
+        ("FedAvg-SL", {"supervised_schedule": "labelled_epochs"}, 8),
+    ],
+)
+def test_steps_of_a_round(method, changes, steps):
+    task = task_of(config_of(method, **changes), client=0)
+    assert len(drawn(task)) == steps
+    assert task.run().n_steps == steps
+
+
+def test_fedavg_sl_reads_all_labels_and_others_only_the_few():
+    few, all_ = task_of(config_of("FedAvg")), task_of(config_of("FedAvg-SL"))
+    assert len(few.labelled) == 6
+    assert all_.labelled.tolist() == few.pool.tolist()
+
+
+def test_momentum_is_carried_to_the_next_client_or_forgotten():
+    carry = config_of(momentum_state="carry")
+    first = task_of(carry, 0).run()
+    assert set(first.momentum) == {name for name, _ in SemiSetting.of(carry).new_model().named_parameters()}
+    fresh, carried = task_of(carry, 1).run(), task_of(carry, 1, momentum=first.momentum).run()
+    assert not torch.equal(fresh.model["head.weight"], carried.model["head.weight"])
+    assert task_of(config_of(), 0).run().momentum == {}
+    # a buffer that was stored and read again lies differently in memory and must do the same
+    flat = {name: value.contiguous().clone() for name, value in first.momentum.items()}
+    again = task_of(carry, 1, momentum=flat).run()
+    assert all(torch.equal(again.model[name], value) for name, value in carried.model.items())
+
+
+def test_the_proximal_term_starts_at_zero_and_holds_back():
+    config = config_of("FedProx+FixMatch", mu_prox=1.0)
+    start = task_of(config).start
+    held, free = (task_of(one).run() for one in (config, replace(config, mu_prox=0.0)))
+    same = task_of(config_of("FixMatch-LPL")).run()
+    assert all(torch.allclose(free.model[n], v, atol=1e-6) for n, v in same.model.items())
+
+    def distance(update):
+        return sum(float((update.model[n] - start[n]).square().sum()) for n in ("head.weight", "stem.weight"))
+
+    assert distance(held) < distance(free)
+    assert held.losses["regulariser"] > 0
+
+
+@pytest.mark.parametrize("change", [
+    {"kl": "reverse"}, {"pl_bn": "eval"}, {"target": "soft"}, {"use_cpg": False}, {"use_cdsc": False},
+    {"fixed_weight": 0.5}, {"kappa": 1.0}, {"threshold": 0.3}, {"lambda_u": 0.2}, {"cutout": "16"}, {"flip": False},
+    {"norm": "authors"}, {"bn_momentum": 0.2}, {"labelled_in_pool": False}, {"precision": "bf16"}, {"weight_decay": 0.1},
+])  # fmt: skip
+def test_every_switch_reaches_the_training(change):
+    base = {"threshold": 0.4}
+    ours, other = task_of(config_of(**base)).run(), task_of(config_of(**{**base, **change})).run()
+    differs = [name for name, value in ours.model.items() if not torch.equal(value, other.model[name])]
+    assert differs
+
+
+def test_a_round_sends_trains_merges_and_counts_bytes():
+    method = open_method(config_of())
+    state = method.initial_state()
+    after, row = method.step(state)
+    participants = method.participants(0)
+    assert row["participants"] == participants
+    assert len(participants) == 8
+    updates = [
+        LocalTask(method.setting, method.recipe, k, 0, state.model, {}, {}, {}).run().model for k in participants
+    ]
+    expected = average_models(updates, method.weights(participants))
+    assert all(torch.equal(after.model[name], value) for name, value in expected.items())
+    size = sum(value.nbytes for value in state.model.values())
+    assert row["bytes_up"] == row["bytes_down"] == 8 * size
+    tests = method.setting.tests
+    right = method.predict(after, tests) == method.setting.labels[tests]
+    assert row["accuracy"] == float(right.double().mean())
+
+
+def test_weights_are_the_sizes_that_the_configuration_names():
+    method = open_method(config_of())
+    assert method.weights([0, 1]).tolist() == [66, 66]
+    assert SemiMethod(replace(method.setting, config=config_of(weight_by="uniform"))).weights([0]).tolist() == [1]
+    authors = SemiMethod(replace(method.setting, config=config_of(weight_by="authors")))
+    assert authors.weights([0]).tolist() == [2000 * 6 + 60]
+
+
+@pytest.mark.parametrize("bn", ["local", "recalibrate"])
+def test_running_statistics_can_stay_or_be_measured_anew(bn):
+    plain, other = open_method(config_of()), open_method(config_of(bn=bn))
+    a, _ = plain.step(plain.initial_state())
+    b, _ = other.step(other.initial_state())
+    assert torch.equal(a.model["stem.weight"], b.model["stem.weight"])
+    if bn == "recalibrate":
+        assert not torch.equal(a.model["norm.running_mean"], b.model["norm.running_mean"])
+        assert b.memories == {}
+    else:
+        assert sorted(b.memories) == plain.participants(0)
+        client = plain.participants(0)[0]
+        kept = b.memories[client]["own statistics/norm.running_mean"]
+        assert not torch.equal(kept, b.model["norm.running_mean"])
+        task = LocalTask(other.setting, other.recipe, client, 1, b.model, {}, b.memories[client], {})
+        assert torch.equal(task.global_model.norm.running_mean, kept)
+
+
+def test_a_state_survives_its_file():
+    state = SemiState(
+        round=3, model={"a.b": torch.ones(2)}, extras={"velocity/a": torch.zeros(1)},
+        memories={2: {"seen": torch.arange(3)}, 11: {"own/x": torch.ones(1)}}, momentum={"a.b": torch.ones(2)},
+    )  # fmt: skip
+    again = SemiState.from_tensors(state.to_tensors(), "cpu")
+    assert again.round == 3
+    assert sorted(again.memories) == [2, 11]
+    assert again.to_tensors().keys() == state.to_tensors().keys()
+    assert all(torch.equal(v, again.to_tensors()[n]) for n, v in state.to_tensors().items())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"batch_size": 61}, {"unlabelled_batch_size": 61}, {"n_clients": 20, "scheme": "dirichlet", "alpha": 0.3}],
+)
+def test_a_client_without_a_step_is_refused(changes):
+    with pytest.raises(FedCoPLError, match=r"client \d+ has \d+ unlabelled images, too few .*; choose smaller batches"):
+        open_method(config_of(**changes))
+
+
+def test_every_method_of_the_table_that_is_there_runs_a_round():
+    for name in RECIPES:
+        method = open_method(config_of(name))
+        state, row = method.step(method.initial_state())
+        assert state.round == row["round"] == 1
+        assert 0 <= row["accuracy"] <= 1
+        assert all(torch.isfinite(v).all() for v in state.model.values())
