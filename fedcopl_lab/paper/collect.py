@@ -140,7 +140,9 @@ def _records(item: Item, run: Run) -> list[dict[str, Any]]:
     if item.reads == "first":
         return records[:1]
     if item.reads == "labels":
-        return [record | upload_distances(record["labels"]) for record in records if "labels" in record]
+        phases = [record | upload_distances(record["labels"]) for record in records if "labels" in record]
+        # the last round's accuracy is the run's result, also when no label phase fell into it
+        return phases if "labels" in records[-1] else [*phases, records[-1]]
     if item.reads == "pseudo_labels":
         return [{"round": record["round"]} | pseudo_label_numbers(record) for record in records]
     return records

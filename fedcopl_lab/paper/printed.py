@@ -38,6 +38,17 @@ def printed(item_id: str, metric: str = "accuracy") -> pd.DataFrame:
     return pd.DataFrame([line for line in lines if line["series"] is not None])
 
 
+def backbone(item_id: str) -> str:
+    """The frozen model behind an item's printed numbers, such as ``"ViT-B/32"``; empty where there is none.
+
+    >>> backbone("fedcopl_main_table4")
+    'ViT-B/16'
+    """
+    known = claims(item_id.split("_")[0])
+    named = known.loc[known["item"] == find_items([item_id])[0].source, "backbone"]
+    return ", ".join(name for name in named.unique() if name)
+
+
 def _by_name(row: dict[Hashable, Any]) -> dict[str, Any]:
     return {str(name): value for name, value in row.items()}
 

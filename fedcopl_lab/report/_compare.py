@@ -22,11 +22,12 @@ def beside(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metr
         item: the item or its id.
         numbers: tidy numbers; lines of other items are left out.
         profile: whose numbers they are; stands in the column names.
-        metric: ``"accuracy"``, or ``"label_accuracy"`` for main Table 1 (beside supplement Table 3).
+        metric: one of the item's metrics, such as ``"accuracy"`` or ``"label_accuracy"``.
 
     Returns:
-        One row per series. Measured columns ``"measured (smoke, handwritten digits) β = 0.1"``, followed by
-        ``"…: std"`` and ``"…: n"``; printed columns ``"paper: DTD, β = 0.1"``. Accuracies in percent.
+        One row per series; for a sweep one per level, so that measured and printed levels share a row. Measured
+        columns ``"measured (smoke, handwritten digits) β = 0.1"``, followed by ``"…: std"`` and ``"…: n"``; printed
+        columns ``"paper: DTD, β = 0.1"``. Accuracies in percent.
 
     Raises:
         FedCoPLError: the numbers have no such item or metric.
@@ -36,17 +37,22 @@ def beside(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metr
     Shown in notebook ``fedcopl_main_table1``.
     """
     lines = lines_of(item, numbers, (metric,))
-    where = setting_of(item, profile)
-    cells = summary(lines, metric)
-    rows = order(lines["series"])
+    where, known = setting_of(item, profile), item_of(item)
+    cells, table = summary(lines, metric), printed(known.id, metric)
+    if known.drawing == "sweep":
+        turned = {"series": "column", "column": "series"}
+        cells, table = cells.rename(columns=turned), table.rename(columns=turned)
+    rows = order([*cells["series"], *table["series"]])
     wide = pd.DataFrame(index=pd.Index(rows, name="row"))
     for column in order(cells["column"]):
-        part = cells[cells["column"] == column].set_index("series")
+        part = cells[cells["column"] == column].set_index("series").reindex(rows)
+        if known.reads == "manifests":
+            wide["counted in the manifests"] = part["mean"]
+            continue
         name = f"measured ({where.profile}, {where.dataset}) {column}"
         wide[name] = scale(metric) * part["mean"]
         wide[f"{name}: std"] = scale(metric) * part["std"]
-        wide[f"{name}: n"] = part["n"].reindex(rows).fillna(0).astype(int)
-    table = printed(item_of(item).id, metric)
+        wide[f"{name}: n"] = part["n"].fillna(0).astype(int)
     for column in order(table["column"]):
         wide[f"paper: {column}"] = table[table["column"] == column].set_index("series")["value"]
     return wide

@@ -16,13 +16,16 @@ from fedcopl_lab.paper.items import Item
 from fedcopl_lab.paper.measured import measured
 from fedcopl_lab.paper.printed import printed
 from fedcopl_lab.report._compare import against_committed, gaps
+from fedcopl_lab.report._page_tables import measured_table, printed_tables
 from fedcopl_lab.report._plots import draw
 from fedcopl_lab.report._save import provenance
-from fedcopl_lab.report._style import file_bytes
-from fedcopl_lab.report._tables import seeds_text, summary, table
+from fedcopl_lab.report._style import light_png
+from fedcopl_lab.report._tables import seeds_text, summary
 from fedcopl_lab.report._words import Setting, lines_of, mean_std, metric_name, order, paper_of, setting_of
 
 _HEAD = "fedcopl_main_table1"
+_DPI = 180
+_TOLD_UP_TO = 20  # values in a picture's alternative text
 _FOLDED = ("accuracy_sample_mean", "accuracy_global", "n_selected")  # measures a reader asks for second
 
 
@@ -83,7 +86,7 @@ def _together(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 def _entry(item: Item, numbers: pd.DataFrame, runs: pd.DataFrame, profile: str) -> dict[str, Any]:
     lines = lines_of(item, numbers)
-    picture = file_bytes(draw(item, lines, profile), "png", dpi=180)
+    picture = light_png(draw(item, lines, profile), _DPI)
     there = [metric for metric in item.metrics if metric in set(lines["metric"]) and item.reads != "split"]
     present = [metric for metric in there if metric not in _FOLDED]
     return {
@@ -91,50 +94,25 @@ def _entry(item: Item, numbers: pd.DataFrame, runs: pd.DataFrame, profile: str) 
         "setting": setting_of(item, profile),
         "picture": base64.b64encode(picture).decode(),
         "alt": _alternative(item, lines, present),
-        "measured": _measured_table(lines, present),
-        "more": _measured_table(lines, [metric for metric in there if metric in _FOLDED]),
-        "seeds": seeds_text(lines, present[0]) if present else "",
-        "printed": [_printed_table(item, metric) for metric in present if len(printed(item.id, metric))],
+        "measured": measured_table(lines, present),
+        "more": measured_table(lines, [metric for metric in there if metric in _FOLDED]),
+        "caption": _caption(item, lines, profile, present),
+        "not_run": item.not_run(profile),
+        "printed": printed_tables(item, lines),
         "doubts": _doubts(item),
         "agreement": _agreement(lines, profile),
         "origin": provenance(item, lines, runs, profile),
     }
 
 
-def _measured_table(lines: pd.DataFrame, metrics: Sequence[str]) -> dict[str, Any] | None:
-    """All metrics of an item in one table; a header over each metric's columns."""
+def _caption(item: Item, lines: pd.DataFrame, profile: str, metrics: Sequence[str]) -> str:
     if not metrics:
-        return None
-    tables = {metric: table(lines, metric) for metric in metrics}
-    rows = order(lines["series"])
-    columns = [(metric, column) for metric, wide in tables.items() for column in wide.columns]
-    if len(rows) == 1:  # columns are the sweep's values: turn it round, so that it reads downwards
-        values = order(lines["column"])
-        cells = [[tables[metric].iloc[0].get(value, "–") for metric in metrics] for value in values]
-        return {
-            "groups": [],
-            "columns": [metric_name(m) + _unit(m) for m in metrics],
-            "rows": list(zip(values, cells, strict=True)),
-        }
-    groups = [(metric_name(metric) + _unit(metric), len(wide.columns)) for metric, wide in tables.items()]
-    cells = [[tables[m][c].get(row, "–") if row in tables[m].index else "–" for m, c in columns] for row in rows]
-    return {"groups": groups, "columns": [column for _, column in columns], "rows": list(zip(rows, cells, strict=True))}
-
-
-def _printed_table(item: Item, metric: str) -> dict[str, Any]:
-    found = printed(item.id, metric)
-    value_of = {(line["series"], line["column"]): f"{line['value']:.2f}" for line in found.to_dict("records")}
-    rows, columns = order(found["series"]), order(found["column"])
-    cells = [[value_of.get((row, column), "–") for column in columns] for row in rows]
-    sets = order(column.split(", ")[0] for column in columns)
-    groups = [(name, sum(column.startswith(f"{name}, ") for column in columns)) for name in sets]
-    places = sorted(range(len(columns)), key=lambda place: sets.index(columns[place].split(", ")[0]))
-    return {
-        "what": metric_name(metric) if metric != "accuracy" else "accuracy",
-        "groups": groups,
-        "columns": [columns[place].split(", ")[1] for place in places],
-        "rows": [(row, [values[place] for place in places]) for row, values in zip(rows, cells, strict=True)],
-    }
+        return ""
+    if item.reads == "manifests":
+        return "Counted from the manifests of the data sets, not from a run"
+    when = {"rounds": ", after the last round", "first": ", first label phase", "labels": ", after the last round"}
+    seeds = seeds_text(lines, metrics[0])
+    return f"Measured here: {setting_of(item, profile).short}; mean ± std, {seeds}{when.get(item.reads, '')}"
 
 
 def _headline(items: Sequence[Item], numbers: pd.DataFrame, profile: str) -> dict[str, Any] | None:
@@ -189,9 +167,12 @@ def _totals(items: Sequence[Item], numbers: pd.DataFrame, runs: pd.DataFrame) ->
 def _alternative(item: Item, lines: pd.DataFrame, metrics: Sequence[str]) -> str:
     if not metrics:
         return f"{item.title}. {item.question}"
-    wide = table(lines, metrics[0])
-    values = "; ".join(f"{row}, {column}: {wide.loc[row, column]}" for row in wide.index for column in wide.columns)
-    return f"{item.title}: {metric_name(metrics[0])}. {values}."
+    cells = summary(lines, metrics[0])
+    texts = [f"{cell['series']}, {cell['column']}: {mean_std(cell['mean'], cell['std'], metrics[0])}"
+             for cell in cells.to_dict("records")]  # fmt: skip
+    if len(texts) > _TOLD_UP_TO:  # more than one listens to: the two ends
+        texts = [f"lowest {texts[cells['mean'].argmin()]}", f"highest {texts[cells['mean'].argmax()]}"]
+    return f"{item.title}: {metric_name(metrics[0])}. {'; '.join(texts)}."
 
 
 def _doubts(item: Item) -> list[str]:
@@ -218,7 +199,3 @@ def _agreement(lines: pd.DataFrame, profile: str) -> str:
     parts = [f"{counts[verdict]} {verdict}" for verdict in
              ("exact", "within tolerance", "differs", "only fresh", "only committed") if verdict in counts]  # fmt: skip
     return f"{len(found)} cells against the committed numbers: {', '.join(parts)}"
-
-
-def _unit(metric: str) -> str:
-    return " (%)" if "accuracy" in metric else ""

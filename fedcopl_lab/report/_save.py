@@ -51,9 +51,12 @@ def save_item(
     }
     if len(lines):
         contents["csv"] = to_csv(lines)
-    if item.reads == "final":
-        caption = f"{item.title} ({setting_of(item, profile).short}; mean ± std over {seeds_text(lines)}; %)."
-        contents["tex"] = to_latex(lines, caption=caption, label=f"tab:{item.id}")
+    if item.reads in ("final", "first"):
+        metric = item.metrics[0]
+        told = (
+            f"{metric_name(metric)}; {setting_of(item, profile).short}; mean ± std over {seeds_text(lines, metric)}; %"
+        )
+        contents["tex"] = to_latex(lines, metric, caption=f"{item.title} ({told}).", label=f"tab:{item.id}")
     paths = []
     for suffix, content in contents.items():
         path = folder / f"{item.id}.{suffix}"
@@ -74,7 +77,7 @@ def provenance(item: Item | str, numbers: pd.DataFrame, runs: pd.DataFrame, prof
         raise FedCoPLError(
             f"the runs lack the columns {', '.join(missing)}; pass what run_table() or measured_runs() gives"
         )
-    keys = sorted(set(numbers["key"]))
+    keys = sorted(set(numbers["key"]) - {""})  # counts from the manifests come from no run
     behind = runs[runs["key"].isin(keys)]
     unknown = sorted(set(keys) - set(behind["key"]))
     if unknown:
@@ -93,7 +96,7 @@ def provenance(item: Item | str, numbers: pd.DataFrame, runs: pd.DataFrame, prof
         "profile": profile,
         "dataset": sorted(set(behind["dataset"])),
         "weights": sorted(set(behind["clip"])),
-        "seeds": sorted({int(seed) for seed in numbers["seed"]}),
+        "seeds": sorted({int(seed) for seed in numbers["seed"]}) if keys else [],
         "n_runs": len(keys),
         "run_keys": keys,
         "total_run_seconds": round(float(behind["seconds"].sum()), 1),

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from PIL import Image
 
 SINGLE, DOUBLE = 3.25, 6.75
 """Width in inches of one column and of both columns in the usual two-column templates."""
@@ -131,6 +132,15 @@ def file_bytes(figure: Figure, kind: str, dpi: int = 200) -> bytes:
     stream = io.BytesIO()
     with style():
         figure.savefig(stream, format=kind, dpi=dpi, metadata=metadata[kind])
+    return stream.getvalue()
+
+
+def light_png(figure: Figure, dpi: int) -> bytes:
+    """The picture as PNG with a palette of 256 colours: a third of the bytes, for a page that holds many."""
+    picture = Image.open(io.BytesIO(file_bytes(figure, "png", dpi))).convert("RGB")
+    stream = io.BytesIO()
+    palette = picture.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    palette.save(stream, "png", optimize=True)
     return stream.getvalue()
 
 

@@ -120,10 +120,10 @@ def to_csv(numbers: pd.DataFrame) -> str:
 
 _LATEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
           "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-          "β": r"$\beta$", "τ": r"$\tau$", "κ": r"$\kappa$", "ξ": r"$\xi$", "±": r"$\pm$", "–": "--",
-          "−": r"$-$"}  # fmt: skip
+          "β": r"$\beta$", "τ": r"$\tau$", "κ": r"$\kappa$", "ξ": r"$\xi$", "ε": r"$\epsilon$", "×": r"$\times$",
+          "±": r"$\pm$", "–": "--", "−": r"$-$"}  # fmt: skip
 
 
 def escape_latex(text: str) -> str:
     """Plain text as LaTeX that prints the same."""
-    return re.sub(r"[\\&%$#_{}~^<>βτκξ±–−]", lambda found: _LATEX[found[0]], text)
+    return re.sub(r"[\\&%$#_{}~^<>βτκξε×±–−]", lambda found: _LATEX[found[0]], text)

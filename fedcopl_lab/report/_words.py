@@ -7,7 +7,7 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.paper.items import ITEMS, Item, find_items
+from fedcopl_lab.paper.items import ITEMS, PAPER_SETS, Item, find_items
 
 _METRICS = {
     "accuracy": "accuracy, mean over clients",
@@ -21,9 +21,16 @@ _METRICS = {
     "cosine_text": "cosine distance of the text prompts",
     "cosine_visual": "cosine distance of the visual prompts",
     "train": "training images per client and class",
+    "n_classes": "classes",
+    "n_train": "training images",
+    "n_test": "test images",
+    "upload_distance": "distance of the upload from the true class shares",
+    "upload_distance_global": "distance of the global shares, guessed without upload",
+    "upload_distance_uniform": "distance of equal shares, guessed without upload",
 }
+_COUNTS = ("n_selected", "train", "n_classes", "n_train", "n_test")
 PAPERS = {"fedcopl": "FedCoPL", "sage": "SAGE"}
-_DATASETS = {"digits": "handwritten digits", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "dtd": "DTD"}
+_DATASETS = {"digits": "handwritten digits"} | {ours: papers for papers, ours in PAPER_SETS.items()}
 _NUMBER_COLUMNS = ("item", "series", "column", "metric", "x", "y", "seed", "value")
 
 
@@ -33,9 +40,9 @@ class Setting:
 
     Attributes:
         profile: name of the profile.
-        dataset: data set, spelled for reading.
-        clip: name of the frozen model.
-        clients: number of clients K; 0 for an item without runs.
+        dataset: data set, spelled for reading; several with commas between, or how many there are.
+        clip: name of the model, or several with commas between.
+        clients: number of clients K of the first cell; 0 for an item without runs.
     """
 
     profile: str
@@ -46,7 +53,9 @@ class Setting:
     @property
     def short(self) -> str:
         """Such as ``smoke: handwritten digits, tiny CLIP``."""
-        return f"{self.profile}: {self.dataset}, {self.clip} CLIP" if self.dataset else self.profile
+        if not self.dataset:
+            return self.profile
+        return f"{self.profile}: {self.dataset}, {self.clip}{'' if 'ResNet' in self.clip else ' CLIP'}"
 
     def __repr__(self) -> str:
         return f"Setting({self.short}, K = {self.clients})"
@@ -58,13 +67,15 @@ def item_of(item: Item | str) -> Item:
 
 
 def setting_of(item: Item | str, profile: str) -> Setting:
-    """Profile, data and weights of an item's runs."""
+    """Profile, data sets and models of all runs of an item."""
     cells = item_of(item).cells(profile)
     if not cells:
         return Setting(profile, "", "", 0)
-    config = cells[0].config
-    model = config.clip if isinstance(config, PromptConfig) else "ResNet-8"
-    return Setting(profile, _DATASETS.get(config.dataset, config.dataset), model, config.n_clients)
+    configs = [cell.config for cell in cells]
+    sets = order(_DATASETS.get(config.dataset, config.dataset) for config in configs)
+    models = order(config.clip if isinstance(config, PromptConfig) else "ResNet-8" for config in configs)
+    data = ", ".join(sets) if len(sets) <= 3 else f"{len(sets)} data sets"
+    return Setting(profile, data, ", ".join(models), configs[0].n_clients)
 
 
 def paper_of(item: Item) -> str:
@@ -98,7 +109,8 @@ def in_item_order(lines: pd.DataFrame) -> pd.DataFrame:
     """The lines with rows and columns as the item has them; committed files are sorted by name instead."""
     lines = lines.reset_index(drop=True)
     cells = [cell for item in ITEMS if item.id in set(lines["item"]) for cell in item.cells("smoke")]
-    series = order([*(cell.series for cell in cells), *lines["series"]])
+    counted = PAPER_SETS if any(item.reads == "manifests" and item.id in set(lines["item"]) for item in ITEMS) else ()
+    series = order([*(cell.series for cell in cells), *counted, *lines["series"]])
     columns = order([*(cell.column for cell in cells), *lines["column"]])
     places = lines["series"].map(series.index) * len(columns) + lines["column"].map(columns.index)
     return lines.loc[places.sort_values(kind="stable").index] if len(lines) else lines
@@ -120,6 +132,11 @@ def metric_name(metric: str) -> str:
     return _METRICS.get(metric, metric.replace("_", " "))
 
 
+def unit(metric: str) -> str:
+    """What stands behind a metric's name in a heading."""
+    return " (%)" if is_share(metric) else ""
+
+
 def is_share(metric: str) -> bool:
     """Whether a metric is stored as a share and shown in percent."""
     return "accuracy" in metric
@@ -132,6 +149,6 @@ def scale(metric: str) -> float:
 
 def mean_std(mean: float, std: float, metric: str = "accuracy") -> str:
     """``78.6 ± 1.4``: percent with one decimal for accuracies, three digits otherwise; no ± for one seed."""
-    digits = 1 if is_share(metric) else 0 if metric in ("n_selected", "train") else 3
-    shown = f"{mean * scale(metric):.{digits}f}"
+    digits = 1 if is_share(metric) else 0 if metric in _COUNTS else 3
+    shown = f"{mean * scale(metric):,.{digits}f}"
     return shown if pd.isna(std) else f"{shown} ± {std * scale(metric):.{digits}f}"

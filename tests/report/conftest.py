@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedcopl_lab.paper import collect
 from fedcopl_lab.paper.items import ITEMS, Item, find_items
 
 COLUMNS = ["item", "series", "column", "metric", "x", "y", "seed", "value", "key"]
@@ -17,6 +18,8 @@ MakeUp = Callable[..., pd.DataFrame]
 def made_up() -> MakeUp:
     def make(name: str, seeds: Sequence[int] = (0, 1, 2), profile: str = "smoke") -> pd.DataFrame:
         (item,) = find_items([name])
+        if item.reads == "manifests":
+            return collect(item, profile)  # counts that stand in the package, no measurement
         draw = np.random.default_rng(7)
         lines = [
             {"item": item.id, "series": cell.series, "column": cell.column, "seed": config.seed,
@@ -35,7 +38,8 @@ def _lines(item: Item, rounds: int, clients: int, series: str, draw: np.random.G
             for label in range(10):
                 yield {"metric": "train", "x": label, "y": client, "value": int(draw.integers(0, 50))}
         return
-    for number in range(1, rounds + 1) if item.reads == "rounds" else [rounds]:
+    rounds_read = {"rounds": range(1, rounds + 1), "labels": range(1, rounds + 1, 2), "first": [1]}
+    for number in rounds_read.get(item.reads, [rounds]):
         for metric in item.metrics:
             if series.startswith("Zero-shot") and metric in ("label_accuracy", "n_selected"):
                 continue
@@ -50,7 +54,7 @@ def all_numbers(made_up: MakeUp) -> dict[str, pd.DataFrame]:
 
 @pytest.fixture(scope="session")
 def all_runs(all_numbers: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    keys = sorted({key for numbers in all_numbers.values() for key in numbers["key"]})
+    keys = sorted({key for numbers in all_numbers.values() for key in numbers["key"] if key})
     return pd.DataFrame(
         {
             "key": keys,

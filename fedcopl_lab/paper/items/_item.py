@@ -8,9 +8,9 @@ from fedcopl_lab.config import RunConfig
 
 Reads = Literal["final", "first", "rounds", "labels", "pseudo_labels", "confidences", "reached", "theory", "split",
                 "manifests", "nothing"]  # fmt: skip
-"""What of each run an item takes: last round, first round, every round, every label phase; of SAGE's runs what every
-round's pseudo-labels were worth, the confidences of the first rounds, the round in which the column's accuracy is
-reached, the entropies of its theory; the split; or what stands in the manifests, or nothing."""
+"""What of each run an item takes: last round, first round, every round, every label phase and the last round; of
+SAGE's runs what every round's pseudo-labels were worth, the confidences of the first rounds, the round in which the
+column's accuracy is reached, the entropies of its theory; the split; or what stands in the manifests, or nothing."""
 
 Drawing = Literal["overview", "statistics", "dots", "drift", "labels", "sweep", "lines", "surface", "skew", "spread",
                   "uploads", "confidences", "thresholds", "rounds", "curves", "reached", "kappa", "decay", "two_skews",

@@ -1,0 +1,281 @@
+"""Each kind of picture holds the numbers it was given, marks what it must mark, and keeps printed ones apart."""
+
+import math
+import statistics
+from collections import Counter
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedcopl_lab.paper.claims import claims
+from fedcopl_lab.paper.items import PAPER_SETS
+from fedcopl_lab.paper.printed import printed
+from fedcopl_lab.report import draw
+from fedcopl_lab.report._spread import ahead_of
+from fedcopl_lab.report._style import BLUE, DOUBLE, ORANGE
+
+DRAWN = (
+    "fedcopl_main_table1", "fedcopl_main_table3", "fedcopl_main_table5", "fedcopl_main_fig3", "fedcopl_supp_table1",
+    "fedcopl_supp_table3", "fedcopl_supp_table4", "fedcopl_ours_surface", "fedcopl_ours_spread",
+    "fedcopl_ours_uploads", "fedcopl_ours_quirks",
+)  # fmt: skip
+
+
+def means(numbers: pd.DataFrame, metric: str = "accuracy") -> dict[tuple[str, str], float]:
+    """Slow and obvious: last round of each seed, then the plain mean."""
+    newest: dict[tuple[str, str, int], tuple[float, float]] = {}
+    for line in numbers[numbers["metric"] == metric].to_dict("records"):
+        place = (line["series"], line["column"], line["seed"])
+        newest[place] = max(newest.get(place, (-1.0, 0.0)), (line["x"], line["value"]))
+    cells: dict[tuple[str, str], list[float]] = {}
+    for (series, column, _), (_, value) in newest.items():
+        cells.setdefault((series, column), []).append(value)
+    return {cell: statistics.mean(values) for cell, values in cells.items()}
+
+
+def drawn_lines(axes) -> list[tuple[list[float], list[float]]]:
+    return [
+        (
+            np.asarray(line.get_xdata(), dtype=float).reshape(-1).tolist(),
+            np.asarray(line.get_ydata(), dtype=float).reshape(-1).tolist(),
+        )
+        for line in axes.lines
+    ]
+
+
+def holds(values, wanted) -> bool:
+    return len(values) == len(wanted) and values == pytest.approx(wanted)
+
+
+def visible_texts(figure):
+    figure.canvas.draw()
+    return [
+        text for text in figure.findobj(mpl.text.Text) if text.get_visible() and text.get_text().strip()
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_no_two_words_of_different_kind_lie_on_each_other(name, all_numbers) -> None:
+    """Titles, axis labels, ticks and legends keep apart; notes inside the axes may touch where the data do."""
+    figure = draw(name, all_numbers[name])
+    inside = {id(text) for axes in figure.findobj(mpl.axes.Axes) for text in axes.texts}
+    hidden = {
+        id(text)
+        for axes in figure.findobj(mpl.axes.Axes)
+        for axis in (axes.xaxis, axes.yaxis)
+        for tick, place in zip(axis.get_major_ticks(), axis.get_majorticklocs(), strict=False)
+        if not min(axis.get_view_interval()) <= place <= max(axis.get_view_interval())
+        for text in (tick.label1, tick.label2)
+    }
+    texts = [text for text in visible_texts(figure) if id(text) not in inside | hidden]
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
+    for place, (one, first) in enumerate(boxes):
+        for other, second in boxes[place + 1 :]:
+            if one == other and first.bounds == pytest.approx(second.bounds):
+                continue
+            wide = min(first.x1, second.x1) - max(first.x0, second.x0)
+            high = min(first.y1, second.y1) - max(first.y0, second.y0)
+            assert not (wide > 1 and high > 2), (one, other)
+
+
+@pytest.mark.parametrize(
+    "name", ["fedcopl_main_table1", "fedcopl_main_table3", "fedcopl_main_table5", "fedcopl_main_table6"]
+)
+def test_measured_and_printed_rows_stand_at_equal_heights(name, all_numbers) -> None:
+    figure = draw(name, all_numbers[name])
+    figure.canvas.draw()
+    first, *_, last = figure.findobj(mpl.axes.Axes)
+    rows = range(len(first.get_yticks()))
+    heights = [[axes.transData.transform((0, row))[1] for row in rows] for axes in (first, last)]
+    assert heights[0] == pytest.approx(heights[1], abs=1.0)
+
+
+def test_ten_rows_in_two_columns_each_hold_their_mean(all_numbers) -> None:
+    numbers = all_numbers["fedcopl_main_table1"]
+    figure = draw("fedcopl_main_table1", numbers)
+    one, two, paper = figure.findobj(mpl.axes.Axes)
+    for axes, column in ((one, "β = 0.1"), (two, "β = 0.05")):
+        points = [(x[0], y[0]) for x, y in drawn_lines(axes) if len(x) == 1]
+        expected = [100 * mean for (_, where), mean in means(numbers).items() if where == column]
+        assert [x for x, _ in sorted(points, key=lambda point: point[1])] == pytest.approx(expected)
+    own = claims("fedcopl", "main Table 1", dataset="Average", method="FedCoPL")["value_number"]
+    assert {line[0][-1] for line in drawn_lines(paper)} == set(own)
+
+
+def test_label_accuracy_stands_above_every_printed_set(all_numbers) -> None:
+    figure = draw("fedcopl_supp_table3", all_numbers["fedcopl_supp_table3"])
+    *measured, one, two, three = figure.findobj(mpl.axes.Axes)
+    assert [axes.get_title() for axes in measured] == [axes.get_title() for axes in (one, two, three)]
+    assert all(axes.get_xlabel() == "pseudo-label accuracy (%)" for axes in measured)
+    shown = Counter(value for axes in (one, two, three) for x, _ in drawn_lines(axes) for value in x)
+    assert shown == Counter(claims("fedcopl", "supplement Table 3")["value_number"])
+
+
+def test_a_table_that_the_paper_lacks_has_no_printed_panel(all_numbers) -> None:
+    figure = draw("fedcopl_ours_quirks", all_numbers["fedcopl_ours_quirks"])
+    assert "Printed in the paper" not in {text.get_text() for text in visible_texts(figure)}
+    assert len(figure.axes) == 1
+
+
+def test_each_method_has_its_line_over_clients_and_over_participation(all_numbers) -> None:
+    numbers = all_numbers["fedcopl_main_fig3"]
+    clients, joining = draw("fedcopl_main_fig3", numbers).axes
+    found = means(numbers)
+    for axes, letter, levels in ((clients, "K", ("5", "10", "20", "30")), (joining, "R", ("0.5", "0.8", "1.0"))):
+        for series in dict.fromkeys(numbers["series"]):
+            expected = [100 * found[series, f"{letter} = {level}"] for level in levels]
+            assert sum(holds(y, expected) for _, y in drawn_lines(axes)) == 1
+        assert list(axes.get_xticks())[: len(levels)] == [float(level) for level in levels]
+
+
+def test_what_was_not_run_is_marked_with_its_reason(all_numbers, made_up) -> None:
+    figure = draw("fedcopl_main_fig3", all_numbers["fedcopl_main_fig3"])
+    clients, joining = figure.axes
+    words = [text.get_text() for text in visible_texts(figure)]
+    assert "50" in [label.get_text() for label in clients.get_xticklabels()]
+    assert [text.get_text() for text in clients.texts] == ["not run"]
+    assert clients.texts[0].get_position()[0] == 50
+    assert not joining.texts
+    assert any("K = 50 was not run: no draw of 1,001" in text for text in words)
+    whole = draw("fedcopl_main_fig3", made_up("fedcopl_main_fig3", seeds=(0,), profile="paper"), "paper")
+    assert not [text for text in visible_texts(whole) if "not run" in text.get_text()]
+    assert [axes.get_title() for axes in whole.axes[::2]] == ["DTD", "RESISC45", "CIFAR-10"]
+
+
+def test_counts_stand_beside_the_printed_ones_and_a_difference_is_marked(all_numbers) -> None:
+    figure = draw("fedcopl_supp_table1", all_numbers["fedcopl_supp_table1"])
+    for axes, metric in zip(figure.axes, ("n_classes", "n_train", "n_test"), strict=True):
+        paper = printed("fedcopl_supp_table1", metric).set_index("series")["value"]
+        squares = {
+            int(line.get_ydata()[0]): line.get_xdata()[0] for line in axes.lines if line.get_marker() == "s"
+        }  # fmt: skip
+        assert squares == {row: paper[name] for row, name in enumerate(PAPER_SETS)}
+        assert axes.get_xscale() == "log"
+        marked = [line.get_ydata()[0] for line in axes.lines if line.get_color() == ORANGE]
+        assert marked == ([list(PAPER_SETS).index("CUB")] if metric == "n_train" else [])
+    assert "5,994 (printed 5,594)" in {text.get_text() for text in visible_texts(figure)}
+
+
+def test_every_cell_of_the_surface_has_its_value_and_the_best_is_boxed(all_numbers) -> None:
+    numbers = all_numbers["fedcopl_ours_surface"].copy()
+    best = (
+        (numbers["series"] == "τ2 = 0.9") & (numbers["column"] == "0.25") & (numbers["metric"] == "accuracy")
+    )  # fmt: skip
+    numbers.loc[best, "value"] = 0.95
+    accuracy, labels = draw("fedcopl_ours_surface", numbers).axes
+    for axes, metric in ((accuracy, "accuracy"), (labels, "label_accuracy")):
+        shown = {tuple(text.get_position()): text.get_text() for text in axes.texts}
+        levels = [0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9]
+        for (series, column), mean in means(numbers, metric).items():
+            place = (levels.index(float(column)), levels.index(float(series.removeprefix("τ2 = "))))
+            assert shown[place] == f"{100 * mean:.1f}"
+        assert len(shown) == 49
+    boxes = {box.get_edgecolor(): box for box in accuracy.patches if box.get_edgecolor() == mpl.colors.to_rgba(ORANGE)}
+    (box,) = boxes.values()
+    assert (box.get_x() + box.get_width() / 2, box.get_y() + box.get_height() / 2) == pytest.approx((1, 6))
+    assert "best: 95.0 ± 0.0 at τ1 = 0.25, τ2 = 0.9" in accuracy.get_title()
+    cuts = [box.get_bbox().bounds for box in accuracy.patches if box.get_edgecolor() == mpl.colors.to_rgba("white")]
+    assert cuts == [(2.5, -0.5, 1, 7), (-0.5, 2.5, 7, 1)]
+
+
+T_975 = {1: 12.7062, 2: 4.30265, 4: 2.77645, 9: 2.26216}
+"""Quantiles of Student's t as tables print them."""
+
+
+@given(st.sampled_from([2, 3, 5, 10]), st.randoms(use_true_random=False))
+def test_paired_differences_and_their_interval(n: int, random) -> None:
+    own, other = ([random.random() for _ in range(n)] for _ in range(2))
+    lines = pd.DataFrame(
+        [
+            {"metric": "accuracy", "column": "c", "series": series, "seed": seed, "value": values[seed]}
+            for series, values in (("other", other), ("FedCoPL", own))
+            for seed in random.sample(range(n), n)
+        ]
+    )
+    found = ahead_of(lines, "c", "other")
+    points = [100 * (a - b) for a, b in zip(own, other, strict=True)]
+    assert found.points.tolist() == pytest.approx(points)
+    assert found.mean == pytest.approx(statistics.mean(points))
+    assert found.half == pytest.approx(T_975[n - 1] * statistics.stdev(points) / math.sqrt(n), rel=1e-5)
+    assert found.clear == (abs(found.mean) > found.half)
+    turned = ahead_of(lines.assign(series=lines["series"].map({"other": "FedCoPL", "FedCoPL": "other"})), "c", "other")
+    assert (turned.mean, turned.half) == pytest.approx((-found.mean, found.half))
+
+
+def test_one_seed_has_a_difference_and_no_interval(made_up) -> None:
+    numbers = made_up("fedcopl_ours_spread")
+    one = numbers[numbers["seed"] == 0]
+    found = ahead_of(one, "one partition, new prompts", "PromptFL + FPL")
+    assert math.isnan(found.half)
+    assert not found.clear
+    texts = " ".join(text.get_text() for text in visible_texts(draw("fedcopl_ours_spread", one)))
+    assert "nan" not in texts
+
+
+def test_differences_within_noise_are_hollow(made_up) -> None:
+    numbers = made_up("fedcopl_ours_spread")
+    chosen = (numbers["metric"] == "accuracy") & (numbers["series"] == "FedCoPL")
+    other = (numbers["metric"] == "accuracy") & (numbers["series"] == "PromptFL + CPL")
+    shift = np.where(numbers.loc[other, "seed"] % 2, 0.01, -0.01)
+    numbers.loc[other, "value"] = numbers.loc[chosen, "value"].to_numpy() + shift
+    zero = (numbers["metric"] == "accuracy") & (numbers["series"] == "Zero-shot CLIP")
+    numbers.loc[zero, "value"] = numbers.loc[chosen, "value"].to_numpy() - 0.1 + 0.1 * shift
+    for axes in draw("fedcopl_ours_spread", numbers).axes:
+        diamonds = {int(line.get_ydata()[0]): line for line in axes.lines if line.get_marker() == "D"}
+        assert diamonds[2].get_markerfacecolor() == "white"
+        assert diamonds[0].get_markerfacecolor() == diamonds[0].get_color() == BLUE
+        dots = [line for line in axes.lines if line.get_marker() == "o"]
+        assert [len(line.get_xdata()) for line in dots] == [10] * 4
+
+
+def test_noise_on_the_uploads_is_drawn_over_epsilon_and_the_rest_as_rows(all_numbers) -> None:
+    numbers = all_numbers["fedcopl_ours_uploads"]
+    distance, accuracy, rows, right_rows = draw("fedcopl_ours_uploads", numbers).axes
+    found = means(numbers, "upload_distance")
+    for kind in ("Laplace noise", "Gaussian noise"):
+        expected = [found[kind, epsilon] for epsilon in ("0.1", "0.3", "1", "3", "10")]
+        assert sum(holds(y, expected) for _, y in drawn_lines(distance)) == 1
+        expected = [100 * means(numbers)[kind, epsilon] for epsilon in ("0.1", "0.3", "1", "3", "10")]
+        assert sum(holds(y, expected) for _, y in drawn_lines(accuracy)) == 1
+    assert distance.get_xscale() == accuracy.get_xscale() == "log"
+    guess = statistics.mean(means(numbers, "upload_distance_global").values())
+    levels = [y[0] for x, y in drawn_lines(distance) if x == [0, 1]]
+    assert levels == pytest.approx([found["counts as they are", "no ε"], guess])
+    names = [label.get_text() for label in rows.get_yticklabels()]
+    assert any(holds(x, [found[name, "no ε"] for name in names]) for x, _ in drawn_lines(rows))
+    labels = means(numbers, "label_accuracy")
+    assert any(holds(x, [100 * labels[name, "no ε"] for name in names]) for x, _ in drawn_lines(right_rows))
+
+
+@pytest.mark.parametrize(("name", "source"), [("fedcopl_supp_table4", "supplement Table 4"),
+                                              ("fedcopl_supp_table5", "supplement Table 5")])  # fmt: skip
+def test_the_papers_sweeps_stand_in_a_panel_of_their_own(name, source, all_numbers) -> None:
+    numbers = all_numbers[name]
+    accuracy, labels, paper = draw(name, numbers).findobj(mpl.axes.Axes)
+    assert {axes.get_xscale() for axes in (accuracy, labels, paper)} == {"linear"}
+    levels = sorted({float(column) for column in numbers["column"]})
+    found = {float(column): 100 * mean for (_, column), mean in means(numbers).items()}
+    assert any(holds(x, levels) and holds(y, [found[level] for level in levels]) for x, y in drawn_lines(accuracy))
+    for axes, (dataset, own) in zip([paper] * 4, claims("fedcopl", source).groupby("dataset"), strict=True):
+        curve = next(line for line in axes.lines if line.get_label() == dataset)
+        assert curve.get_xdata().tolist() == own["param_value"].astype(float).tolist()
+        assert curve.get_ydata().tolist() == own["value_number"].tolist()
+
+
+def test_shots_are_drawn_on_a_logarithmic_axis(all_numbers) -> None:
+    figure = draw("fedcopl_ours_fpl_shots", all_numbers["fedcopl_ours_fpl_shots"])
+    assert {axes.get_xscale() for axes in figure.axes} == {"log"}
+
+
+@pytest.mark.parametrize("name", ["fedcopl_main_table1", "fedcopl_main_table4", "fedcopl_supp_table3"])
+def test_the_papers_own_columns_fit_too(name, made_up) -> None:
+    figure = draw(name, made_up(name, seeds=(0, 1), profile="paper"), "paper")
+    figure.canvas.draw()
+    assert figure.get_size_inches()[0] == DOUBLE
+    inked = figure.get_tightbbox(figure.canvas.get_renderer())
+    assert inked.x0 >= -0.02
+    assert inked.x1 <= DOUBLE + 0.02
