@@ -1,4 +1,4 @@
-"""The command line: ``fedcopl-lab reproduce | run | runs | data | export | train-embedded | plan | bench | doctor``."""
+"""The command line, ``fedcopl-lab COMMAND``: reproduce, run, runs, claims, data, export, plan, bench and others."""
 
 import argparse
 import sys
@@ -48,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_reproduce(commands)
     _add_run(commands)
     _add_runs(commands)
+    _add_claims(commands)
     _add_data(commands)
     _add_export(commands)
     _add_train_embedded(commands)
@@ -110,6 +111,19 @@ def _add_runs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     show.set_defaults(command=_call_runs_show)
     gc = verbs.add_parser("gc", help="delete runs that were never finished")
     gc.set_defaults(command=_call_runs_gc)
+
+
+def _add_claims(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "claims",
+        help="what the papers claim in words, and whether it holds here",
+        description="Shows the committed verdicts; with --stored, judges the runs that are stored here.",
+    )
+    _add_profile(parser)
+    parser.add_argument("--paper", choices=("fedcopl", "sage"), help="one of the two (default: both)")
+    parser.add_argument("--markdown", action="store_true", help="as a Markdown table")
+    parser.add_argument("--stored", action="store_true", help="judge the stored runs instead")
+    parser.set_defaults(command=_call_claims)
 
 
 def _add_data(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -231,6 +245,12 @@ def _call_runs_gc(options: argparse.Namespace) -> int:
     from fedcopl_lab.cli._runs import remove_incomplete
 
     return remove_incomplete()
+
+
+def _call_claims(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli._claims import claims
+
+    return claims(options.profile, options.paper, options.markdown, options.stored)
 
 
 def _call_data(options: argparse.Namespace) -> int:

@@ -19,10 +19,14 @@ from fedcopl_lab.paper import (
     collect,
     find_items,
     measured,
+    measured_claims,
     measured_folder,
     measured_runs,
     run_table,
     runs_of,
+    same_verdicts,
+    verdicts,
+    write_claims,
     write_measured,
 )
 from fedcopl_lab.store import Run, Store
@@ -62,13 +66,14 @@ def reproduce(
 
 
 def export(profile: str | None, out: str | None) -> int:
-    """Write the numbers of every item, from stored runs, as the committed measurements of a profile."""
+    """Write what stored runs give, every item's numbers and every claim's verdict, as a profile's committed ones."""
     profile = configure(profile).profile
     store = Store()
     numbers = pd.concat([collect(item, profile, store=store) for item in ITEMS if item.reads != "nothing"])
     runs = run_table([store.run(key) for key in numbers["key"].unique()])
     for path in write_measured(Path(out) if out else measured_folder(), profile, numbers, runs):
         print(f"wrote {path}")
+    print(f"wrote {write_claims(Path(out) if out else measured_folder(), profile, verdicts(profile, store))}")
     return 0
 
 
@@ -94,12 +99,21 @@ def _write(
     for item in items:
         used = origins[origins["key"].isin(numbers[item.id]["key"])]
         save_item(item, numbers[item.id], used, folder, profile)
-    report = write_report(folder, items, numbers, origins, profile)
+    found = verdicts(profile, store, seeds, device=device)
+    report = write_report(folder, items, numbers, origins, profile, found)
     try:
         print(_agreement(against_committed(pd.concat(numbers.values()), measured(profile))))
+        print(_same_verdicts(found, profile))
     except FedCoPLError as nothing_committed:
         print(nothing_committed)
     return report
+
+
+def _same_verdicts(found: pd.DataFrame, profile: str) -> str:
+    both = same_verdicts(found, measured_claims(profile))
+    off = both[~both["same"]].to_dict("records")
+    changed = "".join(f"; {row['number']}: {row['committed']} -> {row['fresh']}" for row in off)
+    return f"against the committed verdicts: {len(both) - len(off)} of {len(both)} claims the same{changed}"
 
 
 def _agreement(table: pd.DataFrame) -> str:

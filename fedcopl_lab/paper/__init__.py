@@ -2,6 +2,7 @@
 
 from fedcopl_lab.paper.claims import claims
 from fedcopl_lab.paper.collect import collect, run_table, runs_of
+from fedcopl_lab.paper.discrepancies import discrepancies
 from fedcopl_lab.paper.items import GROUPS, ITEMS, SEEDS, Cell, Item, NotRun, find_items
 from fedcopl_lab.paper.measured import (
     measured,
@@ -23,6 +24,7 @@ __all__ = [
     "NotRun",
     "claims",
     "collect",
+    "discrepancies",
     "find_items",
     "judged_claims",
     "measured",

@@ -7,7 +7,7 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._identity import key_of
-from fedcopl_lab.config import RunConfig, configure
+from fedcopl_lab.config import PromptConfig, configure
 from fedcopl_lab.paper._judge import LEAST_SEEDS
 from fedcopl_lab.store import Store
 
@@ -211,18 +211,33 @@ class Evidence:
     def _rows(self, seed: int, settings: Settings) -> tuple[str, Rows | None]:
         """The key and rows of one seed's run; None for the rows where it is not stored complete."""
         try:
-            key = self._key(configure(self.profile, seed=seed, **{**settings, **self._changes}))
+            config = configure(self.profile, seed=seed, **{**settings, **self._changes})
         except FedCoPLError as unknown:
             raise NotTestedError(str(unknown)) from unknown
+        key = self._key(config)
         if key not in self._cache:
             run = self.store.run(key)
             self._cache[key] = run.records() if run.complete else None
         return key, self._cache[key]
 
-    def _key(self, config: RunConfig) -> str:
+    def _key(self, config: PromptConfig) -> str:
         if config not in self._cache:
+            inputs = (config.dataset, config.clip)
+            if inputs not in self._cache:
+                self._cache[inputs] = _are_here(config)
+            if not self._cache[inputs]:
+                raise NotTestedError(f"data set {config.dataset} or model {config.clip} is not here")
             self._cache[config] = key_of(config)
         return str(self._cache[config])
+
+
+def _are_here(config: PromptConfig) -> bool:
+    """Whether the data and weights of a run have a known content, without which it has no key."""
+    try:
+        key_of(config)
+    except FedCoPLError:  # says how to get them, with this machine's paths: not for a table that is committed
+        return False
+    return True
 
 
 def _named(settings: Settings) -> str:

@@ -15,6 +15,7 @@ from fedcopl_lab.paper.claims import claims
 from fedcopl_lab.paper.items import Item
 from fedcopl_lab.paper.measured import measured
 from fedcopl_lab.paper.printed import printed
+from fedcopl_lab.report._claims import claims_section
 from fedcopl_lab.report._compare import against_committed, gaps
 from fedcopl_lab.report._page_tables import measured_table, printed_tables
 from fedcopl_lab.report._plots import draw
@@ -35,6 +36,7 @@ def write_report(
     numbers: pd.DataFrame | Mapping[str, pd.DataFrame],
     runs: pd.DataFrame,
     profile: str = "smoke",
+    verdicts: pd.DataFrame | None = None,
 ) -> Path:
     """Write ``report.html``: every item with picture, measured numbers, printed numbers and origin.
 
@@ -46,6 +48,7 @@ def write_report(
         numbers: tidy numbers of all items, in one frame or by item id.
         runs: the runs behind them, as :func:`fedcopl_lab.paper.run_table` gives them.
         profile: whose numbers they are.
+        verdicts: on the papers' claims, as :func:`fedcopl_lab.paper.verdicts` gives them; None leaves them out.
 
     Returns:
         The file.
@@ -71,6 +74,8 @@ def write_report(
         "papers": by_paper,
         "head": _headline(items, together, profile),
         "totals": _totals(items, together, runs),
+        "claims": claims_section(verdicts),
+        "has_verdicts": verdicts is not None,
     }
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     source = resources.files("fedcopl_lab.report").joinpath("page.html.j2").read_text(encoding="utf-8")

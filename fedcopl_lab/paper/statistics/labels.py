@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedcopl_lab.paper._evidence import Evidence, Read, Rows
+from fedcopl_lab.paper._evidence import Evidence, Rows
 from fedcopl_lab.paper._judge import Judged, judge_difference, judge_every_case, judge_no_worse, judge_parts, pooled
 from fedcopl_lab.paper._trends import spearman
 from fedcopl_lab.paper.statistics._reads import (

@@ -1,0 +1,62 @@
+"""``fedcopl-lab claims``: what the papers claim in words, and what our runs say to it."""
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Hashable, Mapping
+
+import pandas as pd
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.config import configure
+from fedcopl_lab.paper import judged_claims, measured_claims, verdicts
+
+_COLOURS = {"holds": "32", "does not hold": "31", "within noise": "33", "not tested": "90"}
+_VERDICT_WIDTH = max(map(len, _COLOURS))
+
+
+def claims(profile: str | None, paper: str | None, markdown: bool, stored: bool) -> int:
+    """Print the verdicts: the committed ones, or those of the runs stored here."""
+    name = configure(profile).profile
+    table, origin = _verdicts(name, paper, stored)
+    if markdown:
+        print(_markdown(table))
+        return 0
+    print(f"profile {name}, {origin}")
+    for group, rows in table.groupby("paper", sort=False):
+        print(f"\n{'FedCoPL' if group == 'fedcopl' else 'SAGE'}: {_counts(rows)}")
+        for row in rows.to_dict("records"):
+            print(_line(row, shutil.get_terminal_size((110, 24)).columns, sys.stdout.isatty()))
+    return 0
+
+
+def _verdicts(profile: str, paper: str | None, stored: bool) -> tuple[pd.DataFrame, str]:
+    wanted = judged_claims(paper)[["number", "paper"]]
+    if not stored:
+        try:
+            return wanted.merge(measured_claims(profile), on="number"), "committed verdicts"
+        except FedCoPLError:
+            pass  # nothing is committed for this profile
+    return wanted.merge(verdicts(profile, paper=paper), on="number"), "judged on the runs stored here"
+
+
+def _counts(rows: pd.DataFrame) -> str:
+    found = rows["verdict"].value_counts()
+    return ", ".join(f"{found[verdict]} {verdict}" for verdict in _COLOURS if verdict in found)
+
+
+def _line(row: Mapping[Hashable, object], width: int, colour: bool) -> str:
+    verdict = str(row["verdict"]).ljust(_VERDICT_WIDTH)
+    shown = f"\033[{_COLOURS[str(row['verdict'])]}m{verdict}\033[0m" if colour else verdict
+    text = " · ".join(filter(None, (str(row["claim"]), str(row["statistic"]))))
+    indent = _VERDICT_WIDTH + 6
+    lines = textwrap.wrap(text, max(width - indent, 40))
+    return "\n".join([f"{row['number']:>3}  {shown} {lines[0]}", *(" " * indent + line for line in lines[1:])])
+
+
+def _markdown(table: pd.DataFrame) -> str:
+    lines = ["| # | claim | verdict | statistic | note |", "|---|---|---|---|---|"]
+    for row in table.to_dict("records"):
+        cells = (str(row[name]).replace("|", "\\|") for name in ("number", "claim", "verdict", "statistic", "note"))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)

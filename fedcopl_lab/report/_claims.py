@@ -1,0 +1,55 @@
+"""The report's sections on claims: what holds and what does not, and where paper and code disagree."""
+
+from importlib import resources
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, StrictUndefined
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.paper.discrepancies import discrepancies
+from fedcopl_lab.paper.verdicts import COLUMNS, judged_claims
+from fedcopl_lab.report._words import PAPERS
+
+SYMBOLS = {"holds": "✓", "does not hold": "✗", "within noise": "≈", "not tested": "–"}
+"""Verdict -> the sign before it, so that colour is never needed to read it."""
+
+
+def claims_section(verdicts: pd.DataFrame | None) -> str:
+    """Both sections as HTML; without verdicts the second one alone.
+
+    Args:
+        verdicts: as :func:`fedcopl_lab.paper.verdicts` or :func:`fedcopl_lab.paper.measured_claims` gives them.
+
+    Raises:
+        FedCoPLError: columns are missing.
+    """
+    source = resources.files("fedcopl_lab.report").joinpath("claims.html.j2").read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    page = {
+        "papers": [] if verdicts is None else claim_tables(verdicts),
+        "symbols": SYMBOLS,
+        "discrepancies": discrepancies().to_dict("records"),
+    }
+    return environment.from_string(source).render(page)
+
+
+def claim_tables(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
+    """Per paper: its name, how many claims got which verdict, the judged ones and the untested ones."""
+    missing = [column for column in COLUMNS if column not in verdicts.columns]
+    if missing:
+        raise FedCoPLError(f"the verdicts lack the columns {', '.join(missing)}; pass what verdicts() gives")
+    both = judged_claims()[["number", "paper", "source", "claimed", "printed"]].merge(verdicts, on="number")
+    tables = []
+    for paper, rows in both.groupby("paper", sort=False):
+        counts = rows["verdict"].value_counts()
+        lines = rows.to_dict("records")
+        tables.append(
+            {
+                "name": PAPERS[str(paper)],
+                "counts": [(verdict, int(counts.get(verdict, 0))) for verdict in SYMBOLS],
+                "judged": [line for line in lines if line["verdict"] != "not tested"],
+                "untested": [line for line in lines if line["verdict"] == "not tested"],
+            }
+        )
+    return tables

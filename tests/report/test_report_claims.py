@@ -1,0 +1,68 @@
+"""The report's sections on claims: every claim is there, read by words and signs, never by colour alone."""
+
+import math
+
+import pandas as pd
+import pytest
+from test_report_files import Page
+
+from fedcopl_lab import FedCoPLError
+from fedcopl_lab.paper import discrepancies, find_items, judged_claims
+from fedcopl_lab.report import write_report
+from fedcopl_lab.report._claims import SYMBOLS, claim_tables, claims_section
+
+
+@pytest.fixture
+def made_up_verdicts() -> pd.DataFrame:
+    """Three judged claims and the rest untested; nothing here was measured."""
+    table = judged_claims()[["number", "claim"]].assign(
+        verdict="not tested", statistic="", n_seeds=0, cells=0, k_of_m=0, difference=math.nan, low=math.nan,
+        high=math.nan, unit="points", runs="", note="No run.",
+    )  # fmt: skip
+    for place, verdict in enumerate(("holds", "does not hold", "within noise")):
+        table.loc[place, ["verdict", "statistic", "note"]] = [verdict, f"+{place}.5 points [0.1, 9.9]", "A <note>."]
+    return table
+
+
+def test_counts_and_tables_cover_every_claim_of_each_paper(made_up_verdicts) -> None:
+    fedcopl, sage = claim_tables(made_up_verdicts)
+    assert (fedcopl["name"], sage["name"]) == ("FedCoPL", "SAGE")
+    assert dict(fedcopl["counts"]) == {"holds": 1, "does not hold": 1, "within noise": 1, "not tested": 42}
+    assert dict(sage["counts"]) == {"holds": 0, "does not hold": 0, "within noise": 0, "not tested": 38}
+    numbers = [line["number"] for table in (fedcopl, sage) for line in table["judged"] + table["untested"]]
+    assert sorted(numbers) == list(range(1, 84))
+
+
+def test_the_page_says_verdicts_in_words_beside_a_sign(made_up_verdicts) -> None:
+    page = Page(claims_section(made_up_verdicts))
+    for verdict, sign in SYMBOLS.items():
+        assert f"{sign} {verdict}" in page.text
+    assert "+1.5 points [0.1, 9.9]" in page.text
+    assert "A <note>." in page.text, "markup in a note stays text"
+    for claim in judged_claims()["claim"]:
+        assert " ".join(claim.split()) in page.text
+
+
+def test_paper_and_code_stand_side_by_side_also_without_verdicts() -> None:
+    page = Page(claims_section(None))
+    assert "What holds" not in page.text
+    for row in discrepancies().to_dict("records"):
+        assert f"{row['number']}. {row['topic']}" in page.text
+
+
+def test_the_report_takes_the_verdicts_and_links_to_them(all_numbers, all_runs, made_up_verdicts, tmp_path) -> None:
+    name = "fedcopl_main_fig1"
+    pages = [
+        Page(write_report(tmp_path / str(i), find_items([name]), all_numbers[name], all_runs.head(0), "smoke", given)
+             .read_text(encoding="utf-8"))
+        for i, given in enumerate((None, made_up_verdicts))
+    ]  # fmt: skip
+    targets = [{attrs["href"][1:] for attrs in page.all("a")} for page in pages]
+    assert targets[1] - targets[0] == {"what-holds"}
+    for page, linked in zip(pages, targets, strict=True):
+        assert linked <= {attrs.get("id") for _, attrs in page.tags}
+
+
+def test_a_table_that_is_no_verdicts_is_refused(made_up_verdicts) -> None:
+    with pytest.raises(FedCoPLError, match="the verdicts lack the columns note; pass what verdicts\\(\\) gives"):
+        claim_tables(made_up_verdicts.drop(columns="note"))
