@@ -24,16 +24,30 @@ def reached_lines(rows: Sequence[Row], column: str) -> Iterator[dict[str, Any]]:
         column: the target in percent, such as ``"30 %"``.
 
     Returns:
-        Lines of the metrics ``rounds_to_accuracy`` and ``rounds_to_smoothed`` (for a run that never got there the
+        Lines of the metrics ``rounds_needed`` and ``rounds_needed_smoothed`` (for a run that never got there the
         round after its last), ``censored`` and ``censored_smoothed`` (1 for such a run); x is the target.
     """
     target = float(column.split()[0])
     accuracies = [100 * float(row["accuracy"]) for row in rows]
     for ending, window in (("", 1), ("_smoothed", min(WINDOW, len(rows)))):
         found = rounds_to(accuracies, target, window)
-        name = "rounds_to_accuracy" if not ending else "rounds_to_smoothed"
+        name = "rounds_needed" if not ending else "rounds_needed_smoothed"
         yield {"metric": name, "x": target, "y": None, "value": float(found.round)}
         yield {"metric": f"censored{ending}", "x": target, "y": None, "value": float(found.censored)}
+
+
+def speed_up_lines(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """How many times more rounds FixMatch-LPL needed at the same seed, for every collected number of rounds.
+
+    A run that never got there counts with its bound; the metric ``censored`` says which.
+    """
+    needed = [line for line in lines if line["metric"] == "rounds_needed"]
+    base = {(line["column"], line["seed"]): line["value"] for line in needed if line["series"] == REFERENCE}
+    return [
+        line | {"metric": "speed_up", "value": base[line["column"], line["seed"]] / line["value"]}
+        for line in needed
+        if (line["column"], line["seed"]) in base
+    ]
 
 
 def speed_ups(numbers: pd.DataFrame, smoothed: bool = False) -> pd.DataFrame:
@@ -66,7 +80,7 @@ def speed_ups(numbers: pd.DataFrame, smoothed: bool = False) -> pd.DataFrame:
 
 def reached_table(numbers: pd.DataFrame, smoothed: bool = False) -> pd.DataFrame:
     """One line per series, column and seed: rounds, and whether they are only a bound."""
-    names = ("rounds_to_smoothed", "censored_smoothed") if smoothed else ("rounds_to_accuracy", "censored")
+    names = ("rounds_needed_smoothed", "censored_smoothed") if smoothed else ("rounds_needed", "censored")
     cell = ["series", "column", "seed"]
     rounds, censored = (numbers[numbers["metric"] == name][[*cell, "value"]] for name in names)
     joined = rounds.merge(censored, on=cell, suffixes=("", "_censored"))

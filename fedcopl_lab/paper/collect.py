@@ -9,7 +9,7 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.data import load_manifest
 from fedcopl_lab.paper._sage_confidences import confidence_lines
-from fedcopl_lab.paper._sage_reached import reached_lines
+from fedcopl_lab.paper._sage_reached import reached_lines, speed_up_lines
 from fedcopl_lab.paper._sage_rounds import pseudo_label_numbers
 from fedcopl_lab.paper._sage_theory import theory_lines
 from fedcopl_lab.paper._uploads import upload_distances
@@ -70,6 +70,8 @@ def collect(
             "key": run.key,
         }
         lines += [fixed | value for value in _values(item, run, cell)]
+    if item.reads == "reached":
+        lines += speed_up_lines(lines)
     return pd.DataFrame(lines, columns=VALUE_COLUMNS)
 
 

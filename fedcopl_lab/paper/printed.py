@@ -104,10 +104,6 @@ def _uneven(row: dict[str, Any]) -> str:
     return f"{row['dataset']}, α = {row['alpha']:g}"
 
 
-def _alone(row: dict[str, Any]) -> str:
-    return f"α = {row['alpha']:g}"
-
-
 def _rounds(metric: str) -> _Name:
     return lambda row: str(row["method"]) if row["metric"] == metric else None
 
@@ -127,12 +123,12 @@ _SERIES: dict[tuple[str, str], tuple[_Name, _Name]] = {
     **{("fedcopl_supp_table1", metric): (_statistic(metric), lambda row: "printed") for metric in _STATISTICS.values()},
     ("sage_main_table1", "accuracy"): (_method, _uneven),
     ("sage_supp_table8", "accuracy"): (_method, _uneven),
-    ("sage_supp_table5", "accuracy"): (_hard_or_soft, _alone),
+    ("sage_supp_table5", "accuracy"): (_hard_or_soft, _uneven),
     **{
         (f"sage_{table}", ours): (_rounds(theirs), _target)
         for table in ("main_rounds", "supp_table6", "supp_table7")
         for ours, theirs in (
-            ("rounds_to_accuracy", "rounds_to_accuracy"),
+            ("rounds_needed", "rounds_to_accuracy"),
             ("speed_up", "speed_up_over_fixmatch_lpl"),
         )
     },

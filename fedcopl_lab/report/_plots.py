@@ -12,6 +12,11 @@ from fedcopl_lab.report._curves import MEAN_AND_BAND, curve, headline
 from fedcopl_lab.report._diagram import overview
 from fedcopl_lab.report._dots import table_dots
 from fedcopl_lab.report._lines import lines_picture
+from fedcopl_lab.report._sage_confidence import confidences_picture, thresholds_picture
+from fedcopl_lab.report._sage_convergence import curves_picture, reached_picture
+from fedcopl_lab.report._sage_kappa import decay_picture, kappa_picture
+from fedcopl_lab.report._sage_rounds import rounds_picture
+from fedcopl_lab.report._sage_theory import theory_picture
 from fedcopl_lab.report._skew import label_skew
 from fedcopl_lab.report._spread import spread
 from fedcopl_lab.report._statistics import statistics
@@ -42,6 +47,8 @@ def draw(item_id: Item | str, numbers: pd.DataFrame | None = None, profile: str 
     with style():
         if item.drawing == "overview":
             return overview()
+        if item.drawing == "decay":
+            return decay_picture()
         if numbers is None:
             raise FedCoPLError(f"{item.id} cannot be drawn without numbers; pass measured({profile!r}) or collect(…)")
         return _DRAWINGS[item.drawing](item, lines_of(item, numbers, item.metrics[:1]), profile)
@@ -105,6 +112,20 @@ def _skew(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     return figure
 
 
+def _two_skews(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
+    first = lines[lines["seed"] == lines["seed"].min()]
+    panels = {}
+    for column in order(first["column"]):
+        for part in item.metrics:
+            own = first[(first["column"] == column) & (first["metric"] == part)]
+            wide = own.pivot_table(index="y", columns="x", values="value", fill_value=0)
+            panels[f"{part}, {column}"] = wide.to_numpy().round().astype(int)
+    figure = label_skew(panels)
+    words = f"{setting_of(item, profile).short}; number and area: images; seed {first['seed'].min()}"
+    figure.suptitle(words, fontsize=7, color=QUIET)
+    return figure
+
+
 def _prompt_look(prompt: str, together: bool) -> Look:
     color, marker = (ORANGE, "s") if prompt == "text" else (BLUE, "o")
     return Look(color, marker, "--" if together else "-", hollow=together)
@@ -128,4 +149,12 @@ _DRAWINGS: dict[Drawing, Callable[[Item, pd.DataFrame, str], Figure]] = {
     "surface": surface,
     "sweep": sweep,
     "uploads": uploads,
+    "confidences": confidences_picture,
+    "thresholds": thresholds_picture,
+    "rounds": rounds_picture,
+    "curves": curves_picture,
+    "reached": reached_picture,
+    "kappa": kappa_picture,
+    "two_skews": _two_skews,
+    "theory": theory_picture,
 }

@@ -14,8 +14,8 @@ from fedcopl_lab.paper.items._sage_columns import (
     SMOKE_DIFFERS,
     Settings,
     cells,
-    on_all_sets,
     on_cifar100,
+    on_sets,
     rows_of,
 )
 
@@ -46,7 +46,7 @@ _SECOND_HAND = (
 
 def _compared(label_share: float) -> Callable[[str], list[Cell]]:
     def made(profile: str) -> list[Cell]:
-        columns = {name: {**there, "label_share": label_share} for name, there in on_all_sets(profile).items()}
+        columns = {name: {**there, "label_share": label_share} for name, there in on_sets(profile).items()}
         return cells(profile, ALL_METHODS, columns)
 
     return made
@@ -56,7 +56,7 @@ def _hard_and_soft(profile: str) -> list[Cell]:
     rows: dict[str, Settings] = {
         f"{name}, {target}": {"method": name, "target": target} for name in REPEATED for target in ("hard", "soft")
     }
-    return cells(profile, rows, on_cifar100(profile))
+    return cells(profile, rows, on_sets(profile, sets=("CIFAR-100",)))
 
 
 def targets(profile: str) -> tuple[int, ...]:
@@ -102,7 +102,7 @@ def _rounds_table(number: str, source: str, column: str, **more: Any) -> Item:
         title=f"Rounds to an accuracy at {column}",
         question="Does SAGE need fewer rounds than the others to reach an accuracy?",
         reads="reached",
-        metrics=("rounds_to_accuracy", "censored", "rounds_to_smoothed", "censored_smoothed"),
+        metrics=("rounds_needed", "censored", "speed_up", "rounds_needed_smoothed", "censored_smoothed"),
         drawing="reached",
         notebook="sage_convergence",
         cells=_reaching(column),

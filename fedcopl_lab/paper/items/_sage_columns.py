@@ -14,11 +14,10 @@ BY_ALPHA: Mapping[str, Settings] = MappingProxyType({f"α = {alpha:g}": {"alpha"
 """The columns of SAGE's tables: Dirichlet concentrations, the most uneven split first."""
 
 _STANDS_FOR_ALL = {"smoke": "digits"}
-_OF_PAPER = {"CIFAR-10": "cifar10", "CIFAR-100": "cifar100", "SVHN": "svhn", "CINIC-10": "cinic10"}
-_WITHIN = {"mini": ("CIFAR-10", "CIFAR-100")}
-
-SAGE_SETS: Mapping[str, str] = MappingProxyType(_OF_PAPER)
+SAGE_SETS: dict[str, str] = {"CIFAR-10": "cifar10", "CIFAR-100": "cifar100", "SVHN": "svhn", "CINIC-10": "cinic10"}
 """The paper's name of each of SAGE's data sets -> ours."""
+
+_WITHIN = {"mini": ("CIFAR-10", "CIFAR-100")}
 
 REPEATED = ("FixMatch-LPL", "FixMatch-GPL", "SAGE")
 """Methods that run once for each seed; the others run once, as every method in the paper."""
@@ -53,18 +52,20 @@ def rows_of(methods: Iterable[str]) -> dict[str, Settings]:
     return {name: dict(ALL_METHODS[name]) for name in methods}
 
 
-def on_all_sets(profile: str, columns: Mapping[str, Settings] = BY_ALPHA) -> dict[str, Settings]:
+def on_sets(
+    profile: str, columns: Mapping[str, Settings] = BY_ALPHA, sets: Iterable[str] = SAGE_SETS
+) -> dict[str, Settings]:
     """Column name -> settings: each of the paper's sets at each α; only α where the digits stand for all sets.
 
-    >>> list(on_all_sets("smoke"))
+    >>> list(on_sets("smoke"))
     ['α = 0.1', 'α = 0.5', 'α = 1']
-    >>> list(on_all_sets("mini"))[0]
+    >>> list(on_sets("mini"))[0]
     'CIFAR-10, α = 0.1'
     """
     if profile in _STANDS_FOR_ALL:
         return {name: dict(own) for name, own in columns.items()}
-    sets = _WITHIN.get(profile, tuple(_OF_PAPER))
-    return {f"{name}, {split}": {"dataset": _OF_PAPER[name], **own} for name in sets for split, own in columns.items()}
+    there = [name for name in sets if name in _WITHIN.get(profile, SAGE_SETS)]
+    return {f"{name}, {split}": {"dataset": SAGE_SETS[name], **own} for name in there for split, own in columns.items()}
 
 
 def on_cifar100(
@@ -75,7 +76,7 @@ def on_cifar100(
     >>> on_cifar100("paper", {"α = 1": {"alpha": 1.0}})
     {'α = 1': {'dataset': 'cifar100', 'alpha': 1.0}}
     """
-    there = {} if profile in _STANDS_FOR_ALL else {"dataset": _OF_PAPER[data]}
+    there = {} if profile in _STANDS_FOR_ALL else {"dataset": SAGE_SETS[data]}
     return {name: {**there, **own} for name, own in columns.items()}
 
 
