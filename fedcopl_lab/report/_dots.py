@@ -123,6 +123,8 @@ def _measured(
         axes.set_xlabel(_measure(item) + unit(metric))
     handles = [legend_handle("one seed", Look(QUIET, "o", "none"), alpha=0.4, markersize=3),
                legend_handle("mean ± std", Look(QUIET, "o"))]  # fmt: skip
+    if cells["n"].min() == 1 < cells["n"].max():
+        handles.append(legend_handle("a single run (n = 1)", Look(QUIET, "D", "none", hollow=True)))
     reference = next((row for row in rows if _is_reference(row)), None)
     if reference:
         name = "zero-shot" if reference.startswith("Zero-shot") else reference
@@ -145,14 +147,16 @@ def _measured_panel(axes: Axes, lines: pd.DataFrame, cells: pd.DataFrame, rows: 
         if found.empty:
             continue
         mean, std = float(found["mean"].iloc[0]), float(found["std"].iloc[0])
+        alone = int(found["n"].iloc[0]) == 1 < cells["n"].max()  # a single run among rows with several
         if _is_reference(series):
             axes.axvline(factor * mean, color=QUIET, linestyle=_DASHED, linewidth=0.8, zorder=1)
-        axes.plot(values, np.full(len(values), row + 0.22), "o", color=look.color, alpha=0.4, markersize=2.8,
-                  markeredgewidth=0)  # fmt: skip
+        if not alone:
+            axes.plot(values, np.full(len(values), row + 0.22), "o", color=look.color, alpha=0.4, markersize=2.8,
+                      markeredgewidth=0)  # fmt: skip
         if not np.isnan(std):
             axes.plot([factor * (mean - std), factor * (mean + std)], [row, row], "-", color=look.color, linewidth=1.6)
-        axes.plot(factor * mean, row, look.marker, color=look.color, markersize=5.5, markeredgecolor="white",
-                  markeredgewidth=0.6)  # fmt: skip
+        axes.plot(factor * mean, row, look.marker, color="white" if alone else look.color, markersize=5.5,
+                  markeredgecolor=look.color if alone else "white", markeredgewidth=1.0 if alone else 0.6)  # fmt: skip
         bold = "bold" if mean == rivals.max() else "normal"  # as the tables mark the best
         ground = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
         axes.annotate(mean_std(mean, std, metric), (factor * mean, row), (0, 6), textcoords="offset points",

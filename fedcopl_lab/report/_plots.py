@@ -23,6 +23,7 @@ from fedcopl_lab.report._statistics import statistics
 from fedcopl_lab.report._style import BLUE, DOUBLE, ORANGE, QUIET, Look, legend_handle, new_figure, percent_axis, style
 from fedcopl_lab.report._surface import surface
 from fedcopl_lab.report._sweeps import sweep
+from fedcopl_lab.report._two_skews import two_skews
 from fedcopl_lab.report._uploads_picture import uploads
 from fedcopl_lab.report._words import item_of, lines_of, order, setting_of
 
@@ -112,20 +113,6 @@ def _skew(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     return figure
 
 
-def _two_skews(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
-    first = lines[lines["seed"] == lines["seed"].min()]
-    panels = {}
-    for column in order(first["column"]):
-        for part in item.metrics:
-            own = first[(first["column"] == column) & (first["metric"] == part)]
-            wide = own.pivot_table(index="y", columns="x", values="value", fill_value=0)
-            panels[f"{part}, {column}"] = wide.to_numpy().round().astype(int)
-    figure = label_skew(panels)
-    words = f"{setting_of(item, profile).short}; number and area: images; seed {first['seed'].min()}"
-    figure.suptitle(words, fontsize=7, color=QUIET)
-    return figure
-
-
 def _prompt_look(prompt: str, together: bool) -> Look:
     color, marker = (ORANGE, "s") if prompt == "text" else (BLUE, "o")
     return Look(color, marker, "--" if together else "-", hollow=together)
@@ -155,6 +142,6 @@ _DRAWINGS: dict[Drawing, Callable[[Item, pd.DataFrame, str], Figure]] = {
     "curves": curves_picture,
     "reached": reached_picture,
     "kappa": kappa_picture,
-    "two_skews": _two_skews,
+    "two_skews": two_skews,
     "theory": theory_picture,
 }

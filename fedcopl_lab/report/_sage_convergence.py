@@ -16,7 +16,6 @@ from fedcopl_lab.report._style import (
     INK,
     PAPER_TINT,
     QUIET,
-    SINGLE,
     Look,
     legend_handle,
     new_figure,
@@ -30,7 +29,7 @@ _DOTTED = (0, (1, 2))
 def curves_picture(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     """Accuracy over the rounds, one panel for each α; dotted lines at the targets of the tables of rounds."""
     columns, looks = order(lines["column"]), looks_of(order(lines["series"]))
-    figure = new_figure(DOUBLE if len(columns) > 1 else SINGLE + 1.4, 3.1)
+    figure = new_figure(DOUBLE if len(columns) > 1 else DOUBLE - 1.4, 3.1)
     panels = figure.subplots(1, len(columns), sharey=True, squeeze=False)[0]
     for axes, column in zip(panels, columns, strict=True):
         for name, look in looks.items():
@@ -64,7 +63,7 @@ def reached_picture(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     handles = [
         legend_handle("one seed", Look(QUIET, "o", "none"), alpha=0.6, markersize=3.5),
         legend_handle("never got there: only a bound", Look(QUIET, ">", "none", hollow=True), markersize=5),
-        legend_handle("mean", Look(QUIET, "|", "none"), markersize=9, markeredgewidth=1.6),
+        legend_handle("mean, where all got there", Look(QUIET, "|", "none"), markersize=9, markeredgewidth=1.6),
     ]
     upper.legend(handles=handles, loc="outside lower center", ncols=3)
     headline(upper, item, lines, profile, "rounds_needed")
@@ -90,7 +89,7 @@ def _target_panel(axes: Axes, lines: pd.DataFrame, rows: list[str], looks: dict[
             height = place + 0.16 * (step - (len(own) - 1) / 2)
             axes.plot(value, height, ">" if bound else "o", color=color, markersize=5 if bound else 3.5,
                       markerfacecolor="white" if bound else color, alpha=0.8, markeredgewidth=0.8)  # fmt: skip
-        if len(own):
+        if len(own) and not own["censored"].any():  # a mean with bounds in it would be one itself
             axes.plot(own["rounds"].mean(), place, "|", color=color, markersize=11, markeredgewidth=1.6)
 
 

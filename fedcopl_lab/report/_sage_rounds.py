@@ -16,7 +16,6 @@ from fedcopl_lab.report._style import (
     INK,
     ORANGE,
     PURPLE,
-    SINGLE,
     SKY,
     Look,
     legend_handle,
@@ -87,13 +86,12 @@ _GROUPS = Panels(
 
 def rounds_picture(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     """Curves over the rounds with bands over seeds; which panels there are depends on the item."""
-    if item.id == "sage_main_fig8":
-        return _by_method(item, lines, profile)
-    if item.id == "sage_supp_fig10":
-        return _lambda(item, lines, profile)
-    if item.id in _BY_ALPHA:
-        return _by_alpha(item, lines, profile)
-    return _by_metric(item, lines, profile)
+    kinds = {"sage_main_fig8": _by_method, "sage_supp_fig10": _lambda, "sage_supp_fig12": _by_alpha}
+    figure = kinds.get(item.id, _by_metric)(item, lines, profile)
+    for axes in figure.axes:  # once all panels are drawn: those that share an axis share its end
+        share = "right (%)" in axes.get_ylabel()
+        axes.set_ylim(0, 104 if share else None)
+    return figure
 
 
 def _by_metric(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
@@ -103,9 +101,8 @@ def _by_metric(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         grid = figure.subplots(2, 2, squeeze=False)
         for axes, row in zip(grid.flat, rows, strict=True):
             _metric_panel(axes, lines, row)
-        _same_scale(grid[0, 0], grid[1, 0])
     else:
-        figure = new_figure(SINGLE + 0.6 if len(columns) == 1 else DOUBLE, 0.75 + 1.6 * len(rows))
+        figure = new_figure(DOUBLE - 1.4 if len(columns) == 1 else DOUBLE, 0.75 + 1.6 * len(rows))
         grid = figure.subplots(len(rows), len(columns), squeeze=False, sharey="row", sharex=True)
         for panels, row in zip(grid, rows, strict=True):
             for axes, column in zip(panels, columns, strict=True):
@@ -195,7 +192,6 @@ def _alpha_legend(figure: Figure, lines: pd.DataFrame) -> None:
 
 def _finish(axes: Axes, lines: pd.DataFrame, ylabel: str) -> None:
     round_axis(axes, lines)
-    axes.set_ylim(bottom=0)
     axes.set_ylabel(ylabel)
 
 
@@ -206,9 +202,3 @@ def round_axis(axes: Axes, lines: pd.DataFrame) -> None:
     axes.set_xticks([r for r in rounds if r % step == 0 or (r == rounds[0] and step <= 2)])
     axes.set_xlabel("round")
     percent_axis(axes)
-
-
-def _same_scale(*panels: Axes) -> None:
-    top = max(axes.get_ylim()[1] for axes in panels)
-    for axes in panels:
-        axes.set_ylim(0, top)

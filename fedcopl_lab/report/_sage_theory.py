@@ -43,8 +43,8 @@ def _moved(axes: Axes, lines: pd.DataFrame, looks: dict[str, Look]) -> None:
     axes.set_xticks(places, ["start", "end"] * len(looks))
     axes.set_ylim(bottom=0)
     axes.set_ylabel("distance to the client's\nclasses (total variation)")
-    axes.set_xlabel("of local training")
-    axes.set_title("Eq. 10: local predictions follow the client's classes")
+    axes.set_xlabel("predictions at start and end of local training")
+    axes.set_title("Eq. 10: do they move to the client's classes?")
     percent_axis(axes)
 
 
@@ -67,8 +67,8 @@ def _both_sides(axes: Axes, lines: pd.DataFrame, looks: dict[str, Look]) -> None
         axes.plot(wide["posterior_entropy"], minus, look.marker, color=FAINT, markersize=2.5, zorder=1)
         highest = max(highest, float(wide["eq16_right"].max()))
     axes.plot([0, highest], [0, highest], color=INK, linewidth=0.8, linestyle=_DASHED, zorder=2)
-    axes.annotate("both sides equal", (highest, highest), (0, -10), textcoords="offset points", fontsize=6.5,
-                  ha="right")  # fmt: skip
+    axes.annotate("both sides equal", (0.62 * highest, 0.62 * highest), (7, -9), textcoords="offset points",
+                  fontsize=6.5, ha="left")  # fmt: skip
     axes.set_xlabel("left: posterior entropy (nats)")
     axes.set_ylabel("right: prior entropy\n+ divergence (nats)")
     axes.set_title("Eq. 16 (grey: with a minus sign instead)")
@@ -84,6 +84,7 @@ def _agreement(axes: Axes, lines: pd.DataFrame, looks: dict[str, Look]) -> None:
     distances = [
         lines.loc[lines["metric"] == metric, "value"].mean() for metric in ("distance_to_mean", "distance_to_single")
     ]
+    axes.set_xticks(sorted(set(lines.loc[lines["metric"] == "images_when_agreeing", "x"].astype(int))))
     axes.set_xlabel("local models that agree with the merged one")
     axes.set_ylabel("confidence of\nthe merged model")
     axes.set_title(f"Eq. 17: merged model {distances[0]:.2f} from the mean,\n{distances[1]:.2f} from one local model")

@@ -53,7 +53,8 @@ def save_item(
         contents["csv"] = to_csv(lines)
     if item.reads in ("final", "first"):
         metric = item.metrics[0]
-        told = f"{metric_name(metric, item.id)}; {setting_of(item, profile).short}; mean ± std over {seeds_text(lines, metric)}; %"
+        setting, seeds = setting_of(item, profile).short, seeds_text(lines, metric)
+        told = f"{metric_name(metric, item.id)}; {setting}; mean ± std over {seeds}; %"
         contents["tex"] = to_latex(lines, metric, caption=f"{item.title} ({told}).", label=f"tab:{item.id}")
     paths = []
     for suffix, content in contents.items():

@@ -13,7 +13,7 @@ from fedcopl_lab.paper.items._sage import CONVERGING
 from fedcopl_lab.paper.items._sage_columns import REPEATED
 
 SAGE = find_items(["sage"])
-N_RUNS_SMOKE = 171  # what the time budget of the smoke profile was planned for
+N_RUNS_SMOKE = 168  # what the time budget of the smoke profile was planned for
 
 
 def item(name):
