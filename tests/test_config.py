@@ -102,7 +102,7 @@ def key(config, data="d", weights="w"):
 
 
 def test_the_list_of_other_values_is_whole():
-    base = configure("smoke")
+    base = configure("smoke", clients_per_forward=1)
     assert set(OTHER) == set(FIELDS)
     assert all(getattr(base, name) != value for name, value in OTHER.items())
     assert set(CHOICES) >= {"method", "labeller", "scheme", "aggregate", "allocation", "test_split"}
@@ -110,12 +110,12 @@ def test_the_list_of_other_values_is_whole():
 
 @pytest.mark.parametrize("name", OTHER)
 def test_every_field_changes_the_key(name):
-    base = configure("smoke")
+    base = configure("smoke", clients_per_forward=1)
     assert key(dataclasses.replace(base, **{name: OTHER[name]})) != key(base)
 
 
 def test_all_keys_of_single_changes_differ():
-    base = configure("smoke")
+    base = configure("smoke", clients_per_forward=1)
     keys = {key(dataclasses.replace(base, **{name: value})) for name, value in OTHER.items()}
     assert len(keys | {key(base)}) == len(OTHER) + 1
 
@@ -311,6 +311,8 @@ def test_clients_that_share_momentum_cannot_share_a_forward_pass():
     ):
         configure("smoke", mode="authors", clients_per_forward=2)
     assert configure("smoke", momentum_state="per_client", clients_per_forward=2).clients_per_forward == 2
+    assert configure("smoke").clients_per_forward == 5
+    assert configure("smoke", momentum_state="shared").clients_per_forward == 1
 
 
 def test_random_weights_are_loud():

@@ -81,6 +81,8 @@ def _configure_prompting(name: str, method: PromptMethodName, mode: str, changes
     if changes.get("scheme") == "quantity":
         preset["fraction"] = 0.2
     preset.update(changes)
+    if preset.get("momentum_state") == "shared":  # one buffer goes from client to client: no two at a time
+        preset["clients_per_forward"] = changes.get("clients_per_forward", 1)
     return PromptConfig(profile=name, method=method, **preset)
 
 

@@ -5,7 +5,7 @@ import json
 
 from fedcopl_lab.config._run import RunConfig
 
-NUMERICS = 1
+NUMERICS = 2
 """Raised whenever a change of code changes a result, so that stored runs of older code are not reused."""
 
 

@@ -135,7 +135,7 @@ class PromptConfig(RunConfig):
     def _check_trainers(self) -> None:
         for name in ("prox_mu", "cache_weight", "cache_sharpness", "ot_threshold"):
             check(name, getattr(self, name), lambda v: 0 <= v < math.inf, "a number, 0 or more")
-        check("ot_epsilon", self.ot_epsilon, lambda v: 0 < v < math.inf, "a positive regularisation")
+        check("ot_epsilon", self.ot_epsilon, lambda v: 0.006 <= v < math.inf, "a regularisation of 0.006 or more")
         check("ot_mass", self.ot_mass, lambda v: 0 < v <= 1, "a share of the mass in (0, 1]")
 
 

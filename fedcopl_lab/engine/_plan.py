@@ -106,7 +106,7 @@ def plan_run(
         selected_share: pseudo-labelled share of the training images.
 
     Returns:
-        The plan; clients are taken as equally large.
+        The plan; clients are taken as equally large, and FedOTP's transport is not counted.
 
     Raises:
         FedCoPLError: a data set whose size, or a model whose FLOPs, are not known here.
@@ -121,19 +121,24 @@ def plan_run(
     epochs = config.rounds * config.local_epochs * clients
     steps, trained = epochs * math.ceil(per_client / config.batch_size), epochs * per_client
     phases = math.ceil(config.rounds / config.refresh_every) if config.refresh_every else min(config.rounds, 1)
-    encodings = config.rounds if "visual" in config.aggregate or config.aggregate == "both" else 0
+    learns_text, learns_image = (part in config.trained for part in ("text", "visual"))
+    encodings = config.rounds if "visual" in config.shared or not learns_image else 0
     scored = max(phases - 1, 0) * n_train + encodings * n_test + (n_train + n_test)
     if config.rounds and not encodings:  # every client has its own visual prompt
         scored += config.rounds * n_test + config.n_clients * n_test
-    texts = config.n_clients * (config.rounds + max(phases - 1, 0)) + 1
+    contexts = 2 if config.method == "FedOTP" else 1
+    texts = contexts * config.n_clients * (config.rounds + max(phases - 1, 0)) + 1
+    if not learns_image:  # a round encodes its images once
+        scored += trained // config.local_epochs
+    image_steps, text_steps = trained * learns_image, steps * contexts * learns_text
     everything = n_train + n_test
     flop = (
-        shape.image_forward(trained) + shape.image_backward(trained)
-        + steps * (shape.text_forward(own) + shape.text_backward(own))
+        shape.image_forward(image_steps) + shape.image_backward(image_steps)
+        + text_steps * (shape.text_forward(own) + shape.text_backward(own))
         + shape.image_forward(scored) + texts * shape.text_forward(own) + 2 * everything * shape.stem
     )  # fmt: skip
     seconds = (
-        trained * rates.image_step + steps * rates.text_step + scored * rates.image_forward
+        image_steps * rates.image_step + text_steps * rates.text_step + scored * rates.image_forward
         + texts * rates.text_forward + 2 * everything * rates.stem
     )  # fmt: skip
     together = config.clients_per_forward

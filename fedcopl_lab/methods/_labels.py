@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.methods._few_shot_labels import cpl, fpl, upl
 from fedcopl_lab.methods._label_phase import LabelPhase
@@ -32,13 +33,18 @@ def make_labels(
         phase: index of the label phase, 0 for the first.
         seed: of the noise on counts.
         true_labels: labels of the same images, read by the oracle only.
+
+    Raises:
+        FedCoPLError: the oracle without true labels.
     """
     if config.labeller in ("FPL", "UPL", "CPL"):
         return {"FPL": fpl, "UPL": upl, "CPL": cpl}[config.labeller](logits, config)
     estimated = copl(logits, config, n_train=n_train, phase=phase, seed=seed)
-    if config.labeller == "true" and true_labels is not None:
-        return oracle(estimated, true_labels)
-    return estimated
+    if config.labeller != "true":
+        return estimated
+    if true_labels is None:
+        raise FedCoPLError("labeller='true' needs true labels, which no client has; pass them, or choose CoPL")
+    return oracle(estimated, true_labels)
 
 
 def copl(logits: Sequence[Tensor], config: PromptConfig, *, n_train: int, phase: int, seed: int = 0) -> LabelPhase:

@@ -25,7 +25,7 @@ class ClientModels:
     def __init__(self, setting: Setting, state: FederationState, local: bool = False) -> None:
         self.setting, self.state, self.local = setting, state, local
         self.scorer = setting.scorer
-        self._test_features: Tensor | None = None
+        self._tests: tuple[Tensor, Tensor] | None = None  # encoded once where clients share the visual prompt
 
     @torch.no_grad()
     def logits(self, client: int, indices: Int[Tensor, "n"]) -> Float[Tensor, "n c"]:
@@ -96,12 +96,13 @@ class ClientModels:
         visual = self.state.prompts(client, self.local)["visual"]
         if "visual" in setting.config.trained and "visual" not in setting.config.shared:
             return self.scorer.known_images(setting.tokens[indices], visual)
-        tests = setting.dataset.test_indices
-        if self._test_features is None:
-            self._test_features = self.scorer.known_images(setting.tokens[tests], visual)
-        place = torch.full((len(setting.dataset),), -1)
-        place[tests] = torch.arange(len(self._test_features))
-        return self._test_features[place[indices]]
+        if self._tests is None:
+            tests = setting.test_indices
+            place = torch.full((len(setting.dataset),), -1)
+            place[tests] = torch.arange(len(tests))
+            self._tests = self.scorer.known_images(setting.tokens[tests], visual), place
+        features, place = self._tests
+        return features[place[indices]]
 
 
 @torch.no_grad()

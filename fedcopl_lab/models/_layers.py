@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -10,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.models._attention import attend
 
 _QUICK_SLOPE = 1.702  # QuickGELU(x) = x * sigmoid(1.702 x)
 
@@ -69,30 +71,50 @@ class Layer:
     def __repr__(self) -> str:
         return f"Layer(width {self.out[0].shape[0]}, {self.heads} heads, {self.out[0].dtype})"
 
-    def queries_keys_values(self, x: Float[Tensor, "b n w"]) -> list[Tensor]:
-        """The three of the tokens x, [b, heads, n, head width] each."""
-        normed = self.block.ln_1(x).to(self.qkv[0].dtype)
-        return [split_heads(part, self.heads) for part in F.linear(normed, *self.qkv).chunk(3, dim=-1)]
+    def queries_keys_values(self, x: Float[Tensor, "b n w"]) -> Float[Tensor, "b n three_w"]:
+        """The three of the tokens x, side by side."""
+        return F.linear(self._normed(x), *self.qkv)
 
-    def output(
+    def keys_values(self, x: Float[Tensor, "b n w"]) -> Float[Tensor, "b n two_w"]:
+        """Keys and values of tokens that ask nothing."""
+        width = x.shape[-1]
+        return F.linear(self._normed(x), *(part[width:] for part in self.qkv))
+
+    def __call__(
         self,
         x: Float[Tensor, "b n w"],
-        queries: Float[Tensor, "b heads n w_head"],
-        keys_values: Sequence[Tensor],
+        common: Float[Tensor, "k m two_w"] | None = None,
+        sizes: Sequence[int] = (),
         mask: Bool[Tensor, "..."] | None = None,
-        causal: bool = False,
-    ) -> Float[Tensor, "b n w"]:
-        """What the layer makes of the tokens x, given their queries and all keys and values."""
-        keys, values = keys_values
-        mixed = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, is_causal=causal)
-        x = x + self.block.ls_1(F.linear(mixed.transpose(1, 2).flatten(2), *self.out))
+        reads: tuple[Any, ...] | None = None,
+        projected: Float[Tensor, "b n three_w"] | None = None,
+    ) -> Float[Tensor, "b r w"]:
+        """What the layer makes of the tokens x.
+
+        Args:
+            x: sequences of tokens.
+            common: keys and values of tokens in common, of each of K clients; see :func:`attend`.
+            sizes: how many sequences in turn belong to each client.
+            mask: which keys a token sees, own ones first; None: all.
+            reads: index of the tokens whose outputs are read, such that x[reads] is [b, r, w]; None: all.
+            projected: queries, keys and values of x, where they are there already.
+        """
+        if reads is None:
+            projected = self.queries_keys_values(x) if projected is None else projected
+            return self._output(x, attend(projected, self.heads, common=common, sizes=sizes, mask=mask))
+        normed, width = self._normed(x), x.shape[-1]
+        queries = F.linear(normed[reads], *(part[:width] for part in self.qkv))
+        own = F.linear(normed, *(part[width:] for part in self.qkv))
+        mixed = attend(own, self.heads, queries=queries, common=common, sizes=sizes, mask=mask)
+        return self._output(x[reads], mixed)
+
+    def _normed(self, x: Float[Tensor, "b n w"]) -> Float[Tensor, "b n w"]:
+        return self.block.ln_1(x).to(self.qkv[0].dtype)
+
+    def _output(self, x: Float[Tensor, "b n w"], mixed: Float[Tensor, "b n w"]) -> Float[Tensor, "b n w"]:
+        x = x + self.block.ls_1(F.linear(mixed, *self.out))
         hidden = F.linear(self.block.ln_2(x).to(self.up[0].dtype), *self.up)
         return x + self.block.ls_2(F.linear(self.activation(hidden), *self.down))
-
-
-def split_heads(x: Float[Tensor, "b n w"], heads: int) -> Float[Tensor, "b heads n w_head"]:
-    """One slice of the width per attention head."""
-    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
 def project(features: Float[Tensor, "*b w"], projection: Tensor | torch.nn.Linear | None) -> Float[Tensor, "*b d"]:

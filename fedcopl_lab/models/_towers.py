@@ -9,10 +9,10 @@ from jaxtyping import Float
 from open_clip.modified_resnet import ModifiedResNet
 from open_clip.transformer import VisionTransformer
 from torch import Tensor
-from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.models._layers import Layer, project, split_heads
+from fedcopl_lab.models._attention import attend
+from fedcopl_lab.models._layers import Layer, project
 
 
 @runtime_checkable
@@ -95,15 +95,11 @@ class ViTTower:
         return project(self.visual.ln_post(self._run(tokens, prompts, sizes, tokens.shape[1])), self.visual.proj)
 
     def _run(self, tokens: Tensor, prompts: Tensor, sizes: Sequence[int], n_read: int) -> Float[Tensor, "b n_read w"]:
-        last = len(self.layers) - 1
+        last, depth = len(self.layers) - 1, self.depth if prompts.numel() else 0
         for i, layer in enumerate(self.layers):
-            queries, *keys = layer.queries_keys_values(tokens)
-            if i < self.depth:
-                _, *extra = layer.queries_keys_values(prompts[:, i])
-                keys = [with_prompts(own, prompt, sizes) for own, prompt in zip(keys, extra, strict=True)]
-            if i == last:
-                tokens, queries = tokens[:, :n_read], queries[:, :, :n_read]
-            tokens = layer.output(tokens, queries, keys)
+            common = layer.keys_values(prompts[:, i]) if i < depth else None
+            reads = (slice(None), slice(n_read)) if i == last and n_read < tokens.shape[1] else None
+            tokens = layer(tokens, common, sizes, reads=reads)
         return tokens
 
 
@@ -147,18 +143,9 @@ class ResNetTower:
 
     def _pool(self, tokens: Tensor, prompts: Tensor, sizes: Sequence[int], n_read: int) -> Float[Tensor, "b n_read d"]:
         pool = self.pool
-        queries = split_heads(pool.q_proj(tokens[:, :n_read]), pool.num_heads)
-        keys, values = (split_heads(part(tokens), pool.num_heads) for part in (pool.k_proj, pool.v_proj))
-        if self.depth:
-            extra = [split_heads(part(prompts[:, 0]), pool.num_heads) for part in (pool.k_proj, pool.v_proj)]
-            keys, values = with_prompts(keys, extra[0], sizes), with_prompts(values, extra[1], sizes)
-        mixed = F.scaled_dot_product_attention(queries, keys, values)
-        return pool.c_proj(mixed.transpose(1, 2).flatten(2))
-
-
-def with_prompts(
-    own: Float[Tensor, "b heads n w_head"], prompts: Float[Tensor, "k heads n_visual w_head"], sizes: Sequence[int]
-) -> Float[Tensor, "b heads m w_head"]:
-    """Each image's own keys and those of its prompt: the first ``sizes[0]`` images have prompt 0, and so on."""
-    each = [one.expand(size, -1, -1, -1) for one, size in zip(prompts, sizes, strict=True)]
-    return torch.cat([own, torch.cat(each) if len(each) > 1 else each[0]], dim=2)
+        common = None
+        if prompts.numel():
+            common = torch.cat([part(prompts[:, 0]) for part in (pool.k_proj, pool.v_proj)], dim=2)
+        own = torch.cat([part(tokens) for part in (pool.k_proj, pool.v_proj)], dim=2)
+        mixed = attend(own, pool.num_heads, queries=pool.q_proj(tokens[:, :n_read]), common=common, sizes=sizes)
+        return pool.c_proj(mixed)

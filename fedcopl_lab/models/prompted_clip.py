@@ -95,25 +95,20 @@ class PromptedCLIP:
         clients, classes = len(prompts), len(self.class_names)
         start = self._start.expand(clients, -1, -1)
         shared = torch.cat([start, prompts], dim=1) + self._shared_positions
-        own = self._own_embedding  # [C, …] until the first layer mixes in the prompts, then [K * C, …]
-        last = len(self.text_layers) - 1
+        own, own_qkv = self._own_embedding, self._own_qkv  # [C, …] until prompts mix in, then [K * C, …]
+        if clients > 1:
+            own, own_qkv = own.repeat(clients, 1, 1), own_qkv.repeat(clients, 1, 1)
+        sizes, last = [classes] * clients, len(self.text_layers) - 1
         for i, layer in enumerate(self.text_layers):
-            shared_q, *shared_keys = layer.queries_keys_values(shared)
-            own_qkv = self._own_qkv if i == 0 else layer.queries_keys_values(own)
-            if i == 0 and clients > 1:
-                own, *own_qkv = (part.repeat(clients, *[1] * (part.ndim - 1)) for part in (own, *own_qkv))
-            own_q, *own_keys = own_qkv
-            keys = [
-                torch.cat([_for_each_class(s, classes), o], dim=2) for s, o in zip(shared_keys, own_keys, strict=True)
-            ]
             if i == last:
                 ends = self._end.repeat(clients)
-                at_end = torch.arange(len(own), device=own.device), ends
-                own_q = own_q.transpose(1, 2)[at_end][:, :, None]
-                own = layer.output(own[at_end][:, None], own_q, keys, self._mask[ends][:, None, None])
-            else:
-                own = layer.output(own, own_q, keys, self._mask)
-                shared = layer.output(shared, shared_q, shared_keys, causal=True)
+                at_end = torch.arange(len(own), device=own.device)[:, None], ends[:, None]
+                own = layer(own, layer.keys_values(shared), sizes, self._own_mask[ends][:, None, None], reads=at_end)
+                break
+            shared_qkv = layer.queries_keys_values(shared)
+            common = shared_qkv[..., shared.shape[-1] :]
+            own = layer(own, common, sizes, self._own_mask, projected=own_qkv if i == 0 else None)
+            shared = layer(shared, mask=self._shared_mask, projected=shared_qkv)
         features = F.normalize(project(self.model.ln_final(own[:, 0]), self.model.text_projection), dim=-1)
         return features.unflatten(0, (clients, classes)) if text_prompt.ndim == 3 else features
 
@@ -240,7 +235,9 @@ class PromptedCLIP:
                 self.model.token_embedding(tokens[:, 1 : 1 + longest]) + positions[shared : shared + longest]
             )
             self._own_qkv = self.text_layers[0].queries_keys_values(self._own_embedding)
-        self._mask = _sees_shared_and_earlier(shared, longest).to(weight.device)
+        every = torch.ones(longest, shared, dtype=torch.bool, device=weight.device)
+        self._own_mask = torch.cat([_earlier(longest, weight.device), every], dim=1)
+        self._shared_mask = _earlier(shared, weight.device)
 
 
 @torch.no_grad()
@@ -249,16 +246,9 @@ def image_tokens(model: open_clip.CLIP, images: Float[Tensor, "b 3 h w"]) -> Flo
     return tower_of(model, None).tokens(images)
 
 
-def _sees_shared_and_earlier(shared: int, own: int) -> Bool[Tensor, "own keys"]:
-    """Which keys (shared first, then own) each own token attends to: all shared ones, and no later own one."""
-    return torch.cat([torch.ones(own, shared, dtype=torch.bool), torch.ones(own, own).tril().bool()], dim=1)
-
-
-def _for_each_class(keys: Float[Tensor, "k heads n w_head"], classes: int) -> Float[Tensor, "kc heads n w_head"]:
-    """A client's shared keys for each of its classes: client 0's C times, then client 1's, …"""
-    if len(keys) == 1:
-        return keys.expand(classes, -1, -1, -1)
-    return keys[:, None].expand(-1, classes, -1, -1, -1).flatten(0, 1)
+def _earlier(n: int, device: torch.device) -> Bool[Tensor, "n n"]:
+    """Which tokens each token of a text sees: itself and those before it."""
+    return torch.ones(n, n, dtype=torch.bool, device=device).tril()
 
 
 def _check_shape(part: str, prompt: Tensor, expected: tuple[int, ...], stacked: bool) -> None:

@@ -1,5 +1,6 @@
 """What a claim may ask of the run store: one number per seed, from runs named by their settings."""
 
+import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
@@ -7,7 +8,8 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._identity import key_of
-from fedcopl_lab.config import PromptConfig, configure
+from fedcopl_lab.config import PROFILES, SAGE_PROFILES, PromptConfig, RunConfig, configure, pick
+from fedcopl_lab.data import known_manifests
 from fedcopl_lab.paper._judge import LEAST_SEEDS
 from fedcopl_lab.store import Store
 
@@ -39,6 +41,13 @@ _SETS: Mapping[str, Mapping[str, Settings]] = {
 }
 _ENCODERS: Mapping[str, tuple[str, ...]] = {"paper": ("ViT-B-32", "ViT-B-16", "RN50")}
 _SMALL_ENCODERS = ("tiny", "tiny-p1", "tiny-rn")
+
+
+def profile_name(profile: str | None) -> str:
+    """The name of a profile that either paper has; None takes the environment's, else ``"smoke"``."""
+    name = profile or os.environ.get("FEDCOPL_LAB_PROFILE") or "smoke"
+    pick({**PROFILES, **SAGE_PROFILES}, name, "profile")
+    return name
 
 
 class NotTestedError(FedCoPLError):
@@ -75,7 +84,9 @@ class Evidence:
     @property
     def sets(self) -> dict[str, Settings]:
         """The profile's data sets by name, with the settings that choose them."""
-        return dict(_SETS.get(self.profile, {configure(self.profile).dataset: {}}))
+        if self.profile not in _SETS and self.profile not in PROFILES:
+            raise NotTestedError(f"profile {self.profile} has no runs of FedCoPL")
+        return dict(_SETS.get(self.profile) or {configure(self.profile).dataset: {}})
 
     @property
     def encoders(self) -> tuple[str, ...]:
@@ -154,7 +165,7 @@ class Evidence:
 
         Args:
             wanted: name -> what computes the cell.
-            least: fewest cells that make sense.
+            least: fewest cells that make sense; 0 for what only adds to a note, which nobody misses.
 
         Raises:
             NotTestedError: fewer than ``least`` are stored; the reason of the first missing one.
@@ -168,7 +179,7 @@ class Evidence:
                 missing[name] = why
         if len(found) < least:
             raise next(iter(missing.values()))
-        missed = [name for name in missing if not any(spare in name for spare in self._spare)]
+        missed = [name for name in missing if least and not any(spare in name for spare in self._spare)]
         self.left_out += [name for name in missed if name not in self.left_out]
         return found
 
@@ -210,29 +221,38 @@ class Evidence:
 
     def _rows(self, seed: int, settings: Settings) -> tuple[str, Rows | None]:
         """The key and rows of one seed's run; None for the rows where it is not stored complete."""
-        try:
-            config = configure(self.profile, seed=seed, **{**settings, **self._changes})
-        except FedCoPLError as unknown:
-            raise NotTestedError(str(unknown)) from unknown
-        key = self._key(config)
+        key = self._key(self._config(seed, settings))
         if key not in self._cache:
             run = self.store.run(key)
             self._cache[key] = run.records() if run.complete else None
         return key, self._cache[key]
 
-    def _key(self, config: PromptConfig) -> str:
+    def _config(self, seed: int, settings: Settings) -> RunConfig:
+        wanted = {**settings, **self._changes, "seed": seed}
+        name = frozenset(wanted.items())
+        if name not in self._cache:
+            try:
+                self._cache[name] = configure(self.profile, **wanted)
+            except FedCoPLError as unknown:
+                raise NotTestedError(str(unknown)) from unknown
+        config: RunConfig = self._cache[name]
+        return config
+
+    def _key(self, config: RunConfig) -> str:
         if config not in self._cache:
-            inputs = (config.dataset, config.clip)
+            inputs = (config.dataset, *([config.clip] if isinstance(config, PromptConfig) else []))
             if inputs not in self._cache:
                 self._cache[inputs] = _are_here(config)
             if not self._cache[inputs]:
-                raise NotTestedError(f"data set {config.dataset} or model {config.clip} is not here")
+                raise NotTestedError(f"{' or '.join(inputs)} is not here")
             self._cache[config] = key_of(config)
         return str(self._cache[config])
 
 
-def _are_here(config: PromptConfig) -> bool:
+def _are_here(config: RunConfig) -> bool:
     """Whether the data and weights of a run have a known content, without which it has no key."""
+    if isinstance(config, PromptConfig) and config.clip not in known_manifests("weights"):
+        return False
     try:
         key_of(config)
     except FedCoPLError:  # says how to get them, with this machine's paths: not for a table that is committed

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config import configure, did_you_mean
-from fedcopl_lab.paper._evidence import Evidence, NotTestedError
+from fedcopl_lab.config import did_you_mean
+from fedcopl_lab.paper._evidence import Evidence, NotTestedError, profile_name
 from fedcopl_lab.paper._judge import Judged
 from fedcopl_lab.paper.items import SEEDS
 from fedcopl_lab.paper.statistics import STATISTICS
@@ -55,6 +55,7 @@ def verdicts(
     store: Store | None = None,
     seeds: Sequence[int] = SEEDS,
     paper: str | None = None,
+    numbers: Sequence[int] | None = None,
     **changes: Any,
 ) -> pd.DataFrame:
     """Judge every claim on the runs that are stored; nothing is computed or downloaded.
@@ -67,6 +68,7 @@ def verdicts(
         store: where they are; None takes the default store.
         seeds: which seeds to look for.
         paper: ``"fedcopl"`` or ``"sage"``; None takes both.
+        numbers: the claims of these numbers only; None takes all.
         changes: settings that all runs have, such as ``device``.
 
     Returns:
@@ -75,16 +77,19 @@ def verdicts(
         (95 % t-interval, in ``unit``), unit, runs (keys), note.
 
     Raises:
-        FedCoPLError: an unknown profile or paper.
+        FedCoPLError: an unknown profile, paper or number.
 
-    >>> verdicts("smoke", paper="fedcopl").query("verdict != 'not tested'")
+    >>> verdicts("smoke", numbers=[12, 13])[["claim", "verdict", "statistic"]]
 
     Shown in notebook ``00_quickstart``.
     """
-    name, store = configure(profile).profile, store or Store()
+    name, store = profile_name(profile), store or Store()
     cache: dict[Hashable, Any] = {}
     lines = []
-    for row in judged_claims(paper).to_dict("records"):
+    wanted = judged_claims(paper)
+    if numbers is not None:
+        wanted = wanted[wanted["number"].isin(_known(numbers, wanted))]
+    for row in wanted.to_dict("records"):
         runs = Evidence(name, store, seeds, cache, changes)
         judged = _judge(str(row["statistic"]), runs)
         keys = "" if judged.verdict == "not tested" else " ".join(sorted(runs.keys))
@@ -120,6 +125,14 @@ def same_verdicts(fresh: pd.DataFrame, committed: pd.DataFrame) -> pd.DataFrame:
             "same": both["verdict_fresh"] == both["verdict_committed"],
         }
     ).reset_index(drop=True)
+
+
+def _known(numbers: Sequence[int], table: pd.DataFrame) -> list[int]:
+    unknown = sorted(set(numbers) - set(table["number"]))
+    if unknown:
+        first, last = table["number"].iloc[[0, -1]]
+        raise FedCoPLError(f"there is no claim {', '.join(map(str, unknown))}; expected {first} to {last}")
+    return list(numbers)
 
 
 def _judge(statistic: str, runs: Evidence) -> Judged:

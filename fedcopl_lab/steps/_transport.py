@@ -1,10 +1,20 @@
 """Unbalanced optimal transport between the patches of an image and the text prompts of a class."""
 
+import math
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
+
+SINGLE_FROM = 0.05
+"""Costs lie in [0, 2], so that the entries of K and of its scalings stay within exp(±2 · 2 / ε)."""
+
+LEAST_EPSILON = 0.006
+"""The same bound for double precision."""
+
+_BETWEEN_CHECKS = 10
 
 
 @torch.no_grad()
@@ -19,23 +29,24 @@ def transport_plan(
 
     Every prompt receives exactly ``mass`` / N, every patch gives at most 1 / M (exactly that with ``mass``
     1, which is Sinkhorn's problem). T = diag(u) K diag(v) with K = exp(-(1 - S) / ε), found by scaling rows
-    and columns in turn. K is scaled so that each column's largest entry is 1: the plan stays the same, and
-    no column vanishes at a small ε. Each image and class stops on its own, so that its plan does not depend
-    on the batch it is in.
+    and columns in turn. K is scaled so that each column's largest entry is 1, which leaves the plan as it
+    is; below :data:`SINGLE_FROM` single precision could lose entries of K, and double precision is used.
+    Each image and class stops on its own, so that its plan does not depend on the batch it is in.
 
     Args:
         similarity: S, cosine similarities of M patches and N prompts, […, M, N].
         mass: γ, the share of the mass that is moved, in (0, 1].
-        epsilon: strength of the entropic regularisation.
-        threshold: a problem stops when its column scaling changes by less than this share of its size.
+        epsilon: strength of the entropic regularisation, at least :data:`LEAST_EPSILON`.
+        threshold: a problem stops when its v changes by less than this share of its size in an iteration;
+            looked at every 10th.
         iterations: at most so many.
 
     Returns:
         T, non-negative, without gradient, […, M, N].
 
     Raises:
-        FedCoPLError: a mass outside (0, 1], a regularisation that is not positive, or similarities that are
-            not finite.
+        FedCoPLError: a mass outside (0, 1], a regularisation that double precision cannot hold, or similarities
+            that are not finite.
 
     >>> transport_plan(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), mass=1.0).round(decimals=2)
     tensor([[0.5000, 0.0000],
@@ -45,26 +56,28 @@ def transport_plan(
     """
     if not 0 < mass <= 1:
         raise FedCoPLError(f"mass={mass} cannot be moved; expected a share in (0, 1]")
-    if not epsilon > 0:
-        raise FedCoPLError(f"epsilon={epsilon} does not regularise; expected a positive number such as 0.1")
+    if not epsilon >= LEAST_EPSILON:
+        raise FedCoPLError(f"epsilon={epsilon} is below what numbers can hold; expected {LEAST_EPSILON} or more")
     if not bool(torch.isfinite(similarity).all()):
         raise FedCoPLError("similarities are NaN or infinite; expected finite numbers: lower the learning rate")
     m, n = similarity.shape[-2:]
-    kernel = ((similarity - similarity.amax(dim=-2, keepdim=True)) / epsilon).exp().reshape(-1, m, n)
-    most = 1.0 if mass < 1 else float(torch.finfo(kernel.dtype).max)
-    tiny = torch.finfo(kernel.dtype).tiny
-    wanted = mass / n
-    u = torch.ones_like(kernel[:, :, 0])
-    v = torch.ones_like(kernel[:, 0])
-    moving = torch.ones(len(kernel), 1, dtype=torch.bool, device=kernel.device)
-    for _ in range(iterations):
-        u = torch.where(moving, ((1 / m) / _times(kernel, v).clamp(min=tiny)).clamp(max=most), u)
-        step = torch.where(moving, wanted / _times(kernel.mT, u).clamp(min=tiny), v)
-        moving = (step - v).abs().mean(dim=1, keepdim=True) >= threshold * v.abs().mean(dim=1, keepdim=True)
-        v = step
-        if not bool(moving.any()):
+    affinity = (similarity - similarity.amax(dim=-2, keepdim=True)) / epsilon
+    dtype = torch.float64 if epsilon < SINGLE_FROM else affinity.dtype
+    kernel = affinity.to(dtype).exp().reshape(-1, m, n)
+    most = 1.0 if mass < 1 else math.inf
+    u, v = torch.ones_like(kernel[:, :, 0]), torch.ones_like(kernel[:, 0])
+    moving = torch.arange(len(kernel), device=kernel.device)
+    for done in range(0, iterations, _BETWEEN_CHECKS):
+        part, rows, columns, before = kernel[moving], u[moving], v[moving], v[moving]
+        for _ in range(min(_BETWEEN_CHECKS, iterations - done)):
+            rows = ((1 / m) / (part @ columns[:, :, None])).clamp(max=most)[:, :, 0]
+            before, columns = columns, ((mass / n) / (rows[:, None] @ part))[:, 0]
+        u[moving], v[moving] = rows, columns
+        change = (columns - before).abs().mean(dim=1)
+        moving = moving[change >= threshold * before.abs().mean(dim=1)]
+        if not len(moving):
             break
-    plan = u[:, :, None] * kernel * v[:, None, :]
+    plan = (u[:, :, None] * kernel * v[:, None, :]).to(similarity.dtype)
     return plan.reshape(similarity.shape)
 
 
@@ -99,7 +112,3 @@ def transport_logits(
     similarity = torch.einsum("bmd,ncd->bcmn", patches, texts)
     plan = transport_plan(similarity.detach(), mass, epsilon, threshold, iterations)
     return scale * (plan * similarity).sum(dim=(2, 3))
-
-
-def _times(matrices: Float[Tensor, "b i j"], vectors: Float[Tensor, "b j"]) -> Float[Tensor, "b i"]:
-    return (matrices @ vectors[:, :, None])[:, :, 0]

@@ -95,6 +95,16 @@ def test_plan_refuses_what_it_cannot_count():
         plan_run(lab.configure("paper", dataset="mnist"), RATES)
 
 
+def test_a_plan_counts_what_a_trainer_trains():
+    def seconds(**changes):
+        return plan_run(lab.configure("paper", rounds=10, n_clients=5, **changes), RATES, (1000, 200, 10)).seconds
+
+    both = seconds(method="PromptFL")  # 1000 steps, 94 images of each client, 56 text encodings
+    assert seconds(method="FedOTP") == pytest.approx(both + 1000 * 0.1 + 55 * 0.04)
+    assert seconds(method="PromptFL", modalities="visual") == pytest.approx(both - 1000 * 0.1)
+    assert seconds(method="PromptFL", modalities="text") == pytest.approx(both - 47000 * 0.01 + 4700 * 0.004)
+
+
 def test_rates_are_measured():
     rates = measure_rates("tiny", 10, batch=8, repeats=1)
     assert all(value > 0 for value in vars(rates).values())

@@ -3,8 +3,10 @@
 import pytest
 import torch
 
-from fedcopl_lab import allocate, configure, filter_confident, select_top
-from fedcopl_lab.methods import copl, fpl
+from fedcopl_lab import FedCoPLError, allocate, configure, filter_confident, select_top
+from fedcopl_lab.config import cpl_levels
+from fedcopl_lab.methods import copl, cpl, fpl, make_labels, oracle, upl
+from fedcopl_lab.steps import candidate_sets, fill_pools
 
 SIZES = (40, 7, 25)
 
@@ -93,3 +95,107 @@ def test_fpl_takes_the_same_number_of_every_class(logits):
         for c in range(4):
             pool = sorted((predicted == c).nonzero().squeeze(1).tolist(), key=lambda i: -confidence[i])
             assert chosen.indices[chosen.labels == c].tolist() == pool[:3]
+
+
+def baseline(**changes):
+    return configure("smoke", method="PromptFL", n_clients=3, **changes)
+
+
+def test_fpl_over_all_clients_takes_the_surest_of_each_class(logits):
+    phase = fpl(logits, baseline(shots=4, label_scope="global"))
+    pooled = torch.cat(logits)
+    expected = select_top(pooled, torch.full((4,), 4))
+    starts = torch.tensor([0, SIZES[0], SIZES[0] + SIZES[1]])
+    found = {
+        (int(i + start), int(c))
+        for start, chosen in zip(starts, phase.labels, strict=True)
+        for i, c in zip(chosen.indices, chosen.labels, strict=True)
+    }
+    assert found == set(zip(expected.indices.tolist(), expected.labels.tolist(), strict=True))
+    assert phase.quota.tolist() == [chosen.counts(4).tolist() for chosen in phase.labels]
+    assert phase.quota.sum(dim=0).max() <= 4
+    assert phase.bytes_up == 8 * 4 * 3 * 4  # float64, 4 best scores of 4 classes from each of 3 clients
+    assert phase.bytes_down == 8 * 3 * 4
+    assert (fpl(logits, baseline(shots=4)).bytes_up, fpl(logits, baseline(shots=4)).bytes_down) == (0, 0)
+
+
+def test_fpl_overflow_fills_classes_from_their_neighbours(logits):
+    tight, wide = (fpl(logits, baseline(shots=4, overflow=word)) for word in ("none", "next_best"))
+    for z, few, more in zip(logits, tight.labels, wide.labels, strict=True):
+        expected = fill_pools(z, torch.ones_like(z).bool(), torch.full((4,), 4))
+        assert pairs(more) == pairs(expected)
+        assert len(more) == min(16, len(z)) >= len(few)
+    assert torch.equal(tight.quota, wide.quota)
+
+
+def test_upl_is_fpl_and_whatever_is_sure(logits):
+    assert [pairs(a) for a in upl(logits, baseline(shots=2)).labels] == [
+        pairs(b) for b in fpl(logits, baseline(shots=2)).labels
+    ]
+    phase = upl(logits, baseline(shots=2, upl_confident=0.9))
+    for z, chosen, few in zip(logits, phase.labels, fpl(logits, baseline(shots=2)).labels, strict=True):
+        p = z.double().softmax(dim=1)
+        sure = {(i, int(p[i].argmax())) for i in range(len(z)) if p[i].max() > 0.9}
+        assert set(pairs(chosen)) == sure | set(pairs(few))
+
+
+@pytest.mark.parametrize("scope", ["client", "global"])
+def test_cpl_takes_pools_of_candidates(logits, scope):
+    config = baseline(shots=3, label_scope=scope, labeller="CPL", cpl_alpha=0.9, cpl_beta=0.2)
+    logits = [z / 4 for z in logits]  # more doubt
+    phase = cpl(logits, config)
+    assert max(int(one.candidates.sum(dim=1).max()) for one in phase.labels) > 1
+    sets = [candidate_sets(z, *cpl_levels(config, 4)) for z in logits]
+    for allowed, chosen in zip(sets, phase.labels, strict=True):
+        assert torch.equal(chosen.candidates, allowed[chosen.indices])
+        assert chosen.candidates[torch.arange(len(chosen)), chosen.labels].all()
+    if scope == "client":
+        assert [pairs(one) for one in phase.labels] == [
+            pairs(fill_pools(z, s, torch.full((4,), 3))) for z, s in zip(logits, sets, strict=True)
+        ]
+    else:
+        pooled = fill_pools(torch.cat(logits), torch.cat(sets), torch.full((4,), 3))
+        assert sum(one.counts(4) for one in phase.labels).tolist() == pooled.counts(4).tolist()
+
+
+def test_the_oracle_keeps_images_and_replaces_labels(logits):
+    estimated = run_copl(logits)
+    true = [torch.arange(n) % 4 for n in SIZES]
+    phase = oracle(estimated, true)
+    for ours, theirs, labels in zip(phase.labels, estimated.labels, true, strict=True):
+        assert torch.equal(ours.indices, theirs.indices)
+        assert torch.equal(ours.labels, labels[ours.indices])
+    assert torch.equal(phase.quota, estimated.quota)
+
+
+@pytest.mark.parametrize("labeller", ["FPL", "CPL", "UPL", "CoPL", "true"])
+def test_the_configuration_names_the_labeller(logits, labeller):
+    config, true = baseline(labeller=labeller, shots=3), [torch.zeros(n, dtype=torch.long) for n in SIZES]
+    phase = make_labels(logits, config, n_train=sum(SIZES), phase=0, true_labels=true)
+    plain = {"n_train": sum(SIZES), "phase": 0}
+    expected = {
+        "FPL": lambda: fpl(logits, config),
+        "CPL": lambda: cpl(logits, config),
+        "UPL": lambda: upl(logits, config),
+        "CoPL": lambda: copl(logits, config, **plain),
+        "true": lambda: oracle(copl(logits, config, **plain), true),
+    }[labeller]()
+    assert [pairs(one) for one in phase.labels] == [pairs(one) for one in expected.labels]
+    assert torch.equal(phase.quota, expected.quota)
+
+
+def test_the_oracle_cannot_run_without_true_labels(logits):
+    with pytest.raises(FedCoPLError, match="labeller='true' needs true labels"):
+        make_labels(logits, baseline(labeller="true"), n_train=sum(SIZES), phase=0)
+
+
+def test_noise_is_drawn_anew_in_every_phase(logits):
+    config = configure("smoke", n_clients=3, count_noise="half")
+    uploads = [copl(logits, config, n_train=72, phase=t, seed=s).uploaded for t, s in ((0, 0), (0, 0), (1, 0), (0, 1))]
+    assert torch.equal(uploads[0], uploads[1])
+    assert not torch.equal(uploads[0], uploads[2])
+    assert not torch.equal(uploads[0], uploads[3])
+    assert all(
+        torch.equal(one.counts, row)
+        for one, row in zip(run_copl(logits).filtered, run_copl(logits).uploaded, strict=True)
+    )

@@ -208,6 +208,23 @@ def test_token_features_hold_the_class_token_and_every_patch():
     assert (tokens - plain).abs().max() <= 1e-10
 
 
+def test_patch_features_leave_the_class_token_out():
+    model, tokenizer = random_clip(layers=3)
+    prompted = PromptedCLIP(model, tokenizer, NAMES, n_text=4, n_visual=3)
+    images, _, visual = stack_of(prompted, 2, (3, 2))
+    together = prompted.patch_features(images, visual)
+    for k, batch in enumerate(images):
+        patches = prompted.patch_features(batch, visual[k])
+        assert patches.shape == (len(batch), 4, 24)
+        assert torch.equal(patches, prompted.token_features(batch, visual[k])[:, 1:])
+        assert (together[k] - patches).abs().max() <= 1e-12
+    without = PromptedCLIP(model, tokenizer, NAMES, n_text=4, n_visual=0)
+    none = torch.zeros(without.visual_shape, dtype=torch.float64)
+    plain = model.visual.transformer(model.visual._embeds(images[0]))
+    plain = F.normalize(model.visual.ln_post(plain) @ model.visual.proj, dim=-1)
+    assert (without.patch_features(images[0], none) - plain[:, 1:]).abs().max() <= 1e-10
+
+
 def test_bf16_stays_close_and_keeps_what_is_summed_in_fp32():
     model, tokenizer = random_clip(dtype=torch.float32)
     full, half = (PromptedCLIP(model, tokenizer, NAMES, n_text=4, precision=p) for p in ("fp32", "bf16"))
@@ -254,6 +271,22 @@ def test_resnet_takes_prompts_in_its_attention_pool_or_only_text(depth):
     for ours, theirs in zip(fast, slow, strict=True):
         assert ours.abs().max() > 0
         assert (ours - theirs).abs().max() <= 1e-10
+
+
+def test_resnet_patches_are_positions_that_ask_the_attention_pool():
+    model, tokenizer = random_resnet()
+    prompted = PromptedCLIP(model, tokenizer, NAMES, n_text=4, n_visual=3)
+    _, visual = prompted.initial_prompts(torch.Generator().manual_seed(1))
+    images = torch.randn(2, 3, 64, 64, dtype=torch.float64)
+    tokens, pool = prompted.image_tokens(images), model.visual.attnpool
+    everything = torch.cat([tokens, visual[0].expand(2, -1, -1)], dim=1)
+    heads = pool.num_heads
+    keys, values = (part(everything).unflatten(-1, (heads, -1)) for part in (pool.k_proj, pool.v_proj))
+    queries = pool.q_proj(tokens[:, 1:]).unflatten(-1, (heads, -1))
+    attention = torch.einsum("bqhd,bkhd->bhqk", queries, keys) / queries.shape[-1] ** 0.5
+    mixed = torch.einsum("bhqk,bkhd->bqhd", attention.softmax(dim=-1), values).flatten(2)
+    expected = F.normalize(pool.c_proj(mixed), dim=-1)
+    assert (prompted.patch_features(images, visual) - expected).abs().max() <= 1e-10
 
 
 def test_resnet_refuses_what_it_does_not_have():

@@ -11,6 +11,9 @@ from fedcopl_lab.paper._evidence import Read, Rows, Settings
 TRAINERS = ("PromptFL", "PromptProx", "pFedPrompt", "FedOTP")
 """The trainers that FedCoPL is compared with."""
 
+EQUAL_SHARE = "20%"
+"""Share of a client's images at which labels are compared at equal numbers."""
+
 LABELLERS: Mapping[str, Settings] = {
     "FPL": {"method": "PromptFL", "labeller": "FPL"},
     "CPL": {"method": "PromptFL", "labeller": "CPL"},
@@ -87,6 +90,11 @@ def last_labels(rows: Rows) -> float:
     return label_accuracy(phases(rows)[-1])
 
 
+def equal_numbers(rows: Rows) -> float:
+    """Label accuracy over the phases of each client's most confident labels, a fifth of its images, percent."""
+    return 100 * mean([mean(phase["accuracy_at"][EQUAL_SHARE]) for phase in phases(rows)])
+
+
 def mean_over_phases(name: str) -> Read:
     """Reader of the label accuracy averaged over the label phases, percent."""
     return lambda rows: float(np.mean([label_accuracy(phase, name) for phase in phases(rows)]))
@@ -100,10 +108,10 @@ def shares(values: np.ndarray) -> np.ndarray:
 
 def distance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Total variation between class shares, half the sum of absolute differences, over the last axis; in [0, 1]."""
-    return np.abs(shares(first) - shares(second)).sum(axis=-1) / 2
+    return np.asarray(np.abs(shares(first) - shares(second)).sum(axis=-1) / 2)
 
 
-def sampling_distance(true: np.ndarray, draws: np.ndarray) -> np.ndarray:
+def sampling_distance(true: np.ndarray, draws: Any) -> np.ndarray:
     """Total variation to be expected between class shares and ``draws`` images drawn from them.
 
     Each class share of n draws is about normal with variance p(1 - p) / n, whose mean absolute deviation is
@@ -114,13 +122,14 @@ def sampling_distance(true: np.ndarray, draws: np.ndarray) -> np.ndarray:
         draws: number of images drawn, above 0, [...].
     """
     p = shares(true)
-    return np.sqrt(2 * p * (1 - p) / (math.pi * np.asarray(draws, dtype=float)[..., None])).sum(axis=-1) / 2
+    deviation = np.sqrt(2 * p * (1 - p) / (math.pi * np.asarray(draws, dtype=float)[..., None]))
+    return np.asarray(deviation.sum(axis=-1) / 2)
 
 
 def cosine(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Cosine similarity over the last axis; NaN for an empty side."""
-    lengths = np.linalg.norm(first, axis=-1) * np.linalg.norm(second, axis=-1)
-    products = (first * second).sum(axis=-1)
+    lengths = np.asarray(np.linalg.norm(first, axis=-1) * np.linalg.norm(second, axis=-1))
+    products = np.asarray((first * second).sum(axis=-1))
     return np.divide(products, lengths, out=np.full(products.shape, math.nan), where=lengths > 0)
 
 

@@ -1,0 +1,266 @@
+"""Every statistic of FedCoPL's claims on made-up stored runs whose answer is known, both ways."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+from conftest import TRUE, jitter, label_phase, rounds
+
+from fedcopl_lab.config import PromptConfig
+from fedcopl_lab.paper import judged_claims
+from fedcopl_lab.paper._evidence import NotTestedError
+from fedcopl_lab.paper.statistics import STATISTICS
+
+YES, NO, NOISE = "holds", "does not hold", "within noise"
+
+
+def by_accuracy(accuracy: Callable[[PromptConfig], float]):
+    """A world where only the accuracy of a run depends on its settings."""
+    return lambda config: rounds([50.0, 60.0, accuracy(config) + jitter(config)])
+
+
+def by_labels(percent: Callable[[PromptConfig], float]):
+    """A world where only the label accuracy of a run depends on its settings."""
+    return lambda config: rounds([70.0] * 3, [label_phase(percent(config) + jitter(config))] * 2)
+
+
+def by_counts(**names):
+    """A world where every label phase has these counts."""
+    return lambda config: rounds([70.0] * 3, [label_phase(**names)] * 2)
+
+
+def fedcopl(own: float, other: float = 70.0, zero: float = 70.0):
+    return by_accuracy(lambda c: own if c.method == "FedCoPL" else zero if c.method == "zero-shot" else other)
+
+
+def if_(test: Callable[[PromptConfig], bool], gain: float):
+    return by_accuracy(lambda c: 70.0 + gain * test(c))
+
+
+def on(name: str, value):
+    return lambda config: getattr(config, name) == value
+
+
+def by_level(name: str, drop: float):
+    return by_accuracy(lambda c: 70.0 - drop * abs((getattr(c, name) or 0.5) - 0.5))
+
+
+def doubling(fall: float, own: float):
+    return by_accuracy(lambda c: 80 - (own if c.method == "FedCoPL" else fall) * math.log2(c.n_clients / 5))
+
+
+def by_skew(*leads: float):
+    def lead(c: PromptConfig) -> float:
+        place = ["iid", 0.5, 0.1, 0.05].index(c.scheme if c.scheme == "iid" else c.beta)
+        return 70.0 + leads[place] * (c.method == "FedCoPL")
+
+    return by_accuracy(lead)
+
+
+def by_set(side: float):
+    signs = {"dtd": 1, "cub": 1, "cifar10": -1, "cifar100": -1}
+    return by_accuracy(lambda c: 70 + side * signs[c.dataset] * (c.labeller == "CPL"))
+
+
+def by_encoder(sign: float):
+    strength = {"tiny": 0.0, "tiny-p1": 5.0, "tiny-rn": -8.0}
+    return by_accuracy(lambda c: 70 + strength[c.clip] * (1 if c.method == "zero-shot" else sign))
+
+
+def unsteady(test: Callable[[PromptConfig], bool]):
+    """Runs that pass the test jump up and down, in accuracy and in label accuracy."""
+
+    def rows(c: PromptConfig):
+        jump = 20.0 * test(c) + jitter(c)
+        return rounds([60.0, 60.0 + jump, 60.0], [label_phase(60.0), label_phase(60.0 + jump)])
+
+    return rows
+
+
+def drifting(text: float, visual: float, last_text: float | None = None):
+    def rows(c: PromptConfig):
+        made = rounds([70.0] * 4)
+        for row in made:
+            for kind in ("drift", "cosine"):
+                row |= {f"{kind}_text": text + jitter(c, 0.01), f"{kind}_visual": visual,
+                        f"{kind}_text_from_mean": text + jitter(c, 0.01)}  # fmt: skip
+        if last_text is not None:
+            made[-1] |= {"drift_text": last_text, "cosine_text": last_text}
+        return made
+
+    return rows
+
+
+def exchanging(own: float, other: float, average: float):
+    table = [[own, other], [other, own]]
+    return lambda c: rounds([70.0] * 3, exchange=table, exchange_mean=[average + jitter(c, 0.001)] * 2)
+
+
+def clients(better_labels_gain: bool, true_labels_gain: float):
+    """FedOTP's clients gain with or against their label accuracy; true labels add to personal prompts."""
+
+    def rows(c: PromptConfig):
+        personal = c.method == "FedOTP"
+        made = rounds([70.0, 70.0, 70.0 + true_labels_gain * (personal and c.labeller == "true") + jitter(c)])
+        gains = [0.1, 0.2, 0.3] if better_labels_gain else [0.3, 0.2, 0.1]
+        made[-1]["clients"] = {"accuracy": gains if personal else [0.1] * 3, "label_accuracy": [0.5, 0.6, 0.7]}
+        return made
+
+    return rows
+
+
+def relabelled(change: float, gain: float):
+    """Label accuracy moves by ``change`` from first to last phase; refreshing labels gains ``gain`` points."""
+
+    def rows(c: PromptConfig):
+        accuracy = 70 + gain * (c.refresh_every > 0) + jitter(c)
+        return rounds([60.0, 60.0, accuracy], [label_phase(80.0), label_phase(80.0 + change + jitter(c))])
+
+    return rows
+
+
+def sending(visual: int, both: int):
+    def rows(c: PromptConfig):
+        made = rounds([70.0] * 3)
+        for row in made:
+            row["bytes_up"] = {"visual": visual, "both": both, "text": 10}[c.aggregate]
+        return made
+
+    return rows
+
+
+SKEWED, EVEN, LIKE_TRUE = [[60, 20, 20], [60, 20, 20]], [[20, 20, 20], [20, 20, 20]], [[20, 5, 0], [0, 5, 20]]
+# over-predicted class 0 gains by filtering; the opposite for the reversed one
+GROWS = {"predicted": [[45, 5, 0], [10, 10, 30]], "filtered": [[30, 0, 0], [10, 2, 8]]}
+SHRINKS = {"predicted": [[45, 5, 0], [10, 10, 30]], "filtered": LIKE_TRUE}
+
+CASES = [
+    ("zero_shot_favours_classes", by_counts(predicted=SKEWED), YES),
+    ("zero_shot_favours_classes", by_counts(), NO),
+    ("filtered_set_misrepresents", by_counts(**GROWS), YES),
+    ("filtered_set_misrepresents", by_counts(**SHRINKS), NO),
+    ("allocation_balances_classes", by_counts(filtered=SKEWED, selected=EVEN), YES),
+    ("allocation_balances_classes", by_counts(filtered=EVEN, selected=SKEWED), NO),
+    ("allocated_labels_represent_the_client", by_counts(filtered=EVEN, selected=LIKE_TRUE), YES),
+    ("allocated_labels_represent_the_client", by_counts(filtered=LIKE_TRUE, selected=EVEN), NO),
+    ("copl_labels_beat_fpl_and_cpl", by_labels(lambda c: 80 if c.labeller == "CoPL" else 60), YES),
+    ("copl_labels_beat_fpl_and_cpl", by_labels(lambda c: {"CoPL": 70, "FPL": 80, "CPL": 60}[c.labeller]), NO),
+    ("cpl_labels_beat_fpl", by_labels(lambda c: 80 if c.labeller == "CPL" else 60), YES),
+    ("cpl_labels_beat_fpl", by_labels(lambda c: 60 if c.labeller == "CPL" else 80), NO),
+    ("label_accuracy_falls_with_skew", by_labels(lambda c: {0.1: 80, 0.05: 70, None: 60}[c.beta]), YES),
+    ("label_accuracy_falls_with_skew", by_labels(lambda c: {0.1: 60, 0.05: 70, None: 80}[c.beta]), NO),
+    ("allocation_raises_label_accuracy", by_labels(lambda c: 80 if c.allocation == "paper" else 70), YES),
+    ("allocation_raises_label_accuracy", by_labels(lambda c: 70 if c.allocation == "paper" else 80), NO),
+    ("allocation_makes_training_steadier", unsteady(on("allocation", "none")), YES),
+    ("allocation_makes_training_steadier", unsteady(on("allocation", "paper")), NO),
+    ("refreshed_labels_stay_accurate", relabelled(1.0, 5.0), YES),
+    ("refreshed_labels_stay_accurate", relabelled(-9.0, 5.0), NO),
+    ("refreshed_labels_stay_accurate", relabelled(1.0, -5.0), NO),
+    ("wrong_counts_do_no_harm", if_(lambda c: c.count_noise != "none", -0.5), YES),
+    ("wrong_counts_do_no_harm", if_(on("count_noise", "shuffled"), -8), NO),
+    ("best_under_dirichlet", fedcopl(80), YES),
+    ("best_under_dirichlet", fedcopl(60), NO),
+    ("best_under_dirichlet", if_(on("labeller", "CPL"), 20), NO),
+    ("best_under_quantity_split", fedcopl(80), YES),
+    ("best_under_quantity_split", fedcopl(80, zero=90), NO),
+    ("quantity_as_good_as_dirichlet", fedcopl(80), YES),
+    ("quantity_as_good_as_dirichlet", if_(on("scheme", "quantity"), -9), NO),
+    ("many_baselines_below_zero_shot", fedcopl(80, zero=75), YES),
+    ("many_baselines_below_zero_shot", fedcopl(80, zero=60), NO),
+    ("only_fedcopl_above_zero_shot_on_cub", fedcopl(80, zero=75), YES),
+    ("only_fedcopl_above_zero_shot_on_cub", fedcopl(74, zero=75), NO),
+    ("only_fedcopl_above_zero_shot_on_cub_with_resnet", fedcopl(80, zero=75), YES),
+    ("only_fedcopl_above_zero_shot_on_cub_with_resnet", fedcopl(80, other=76, zero=75), NO),
+    ("fedotp_below_zero_shot", fedcopl(80, zero=75), YES),
+    ("fedotp_below_zero_shot", if_(on("labeller", "FPL"), 5), NO),
+    ("wrong_labels_and_personal_prompts", clients(True, 4.0), YES),
+    ("wrong_labels_and_personal_prompts", clients(False, 4.0), NO),
+    ("wrong_labels_and_personal_prompts", clients(True, -4.0), NO),
+    ("cpl_and_fpl_by_set", by_set(3), YES),
+    ("cpl_and_fpl_by_set", by_set(-3), NO),
+    ("lead_grows_with_skew", by_skew(1, 2, 4, 6), YES),
+    ("lead_grows_with_skew", by_skew(6, 4, 2, 1), NO),
+    ("copl_labels_improve_every_trainer", if_(on("labeller", "CoPL"), 6), YES),
+    ("copl_labels_improve_every_trainer", if_(on("labeller", "CoPL"), -6), NO),
+    ("baselines_fall_with_clients", doubling(3, 0.2), YES),
+    ("baselines_fall_with_clients", doubling(3, 6), NO),
+    ("baselines_fall_with_clients", doubling(-3, 0.2), NO),
+    ("low_participation_hurts", by_accuracy(lambda c: 60 + 10 * c.participation), YES),
+    ("low_participation_hurts", by_accuracy(lambda c: 80 - 10 * c.participation), NO),
+    ("low_participation_unsteadies", unsteady(on("participation", 0.5)), YES),
+    ("low_participation_unsteadies", unsteady(on("participation", 1.0)), NO),
+    ("best_at_every_participation", fedcopl(80), YES),
+    ("best_at_every_participation", fedcopl(60), NO),
+    ("best_with_other_encoders", fedcopl(80), YES),
+    ("best_with_other_encoders", fedcopl(80, zero=90), NO),
+    ("methods_follow_the_encoder", by_encoder(1), YES),
+    ("methods_follow_the_encoder", by_encoder(-1), NO),
+    ("each_filter_adds", by_accuracy(lambda c: 70 + 2 * (c.q_conf is not None) + 2 * (c.q_ent is not None)), YES),
+    ("each_filter_adds", by_accuracy(lambda c: 70 - 2 * (c.q_conf is not None) - 2 * (c.q_ent is not None)), NO),
+    ("allocation_helps_without_filters", if_(on("allocation", "none"), -4), YES),
+    ("allocation_helps_without_filters", if_(on("allocation", "none"), 4), NO),
+    ("sharing_visual_prompts_is_best", if_(on("aggregate", "visual"), 4), YES),
+    ("sharing_visual_prompts_is_best", if_(on("aggregate", "text"), 4), NO),
+    ("sharing_both_no_better_than_none", if_(on("aggregate", "none"), 4), YES),
+    ("sharing_both_no_better_than_none", if_(on("aggregate", "none"), -4), NO),
+    ("sharing_visual_prompts_helps", if_(on("aggregate", "none"), -4), YES),
+    ("sharing_visual_prompts_helps", if_(on("aggregate", "none"), 4), NO),
+    ("own_text_prompt_fits", exchanging(0.8, 0.6, 0.7), YES),
+    ("own_text_prompt_fits", exchanging(0.6, 0.8, 0.7), NO),
+    ("own_text_prompt_fits", exchanging(0.7, 0.6, 0.8), NO),
+    ("text_drifts_more_in_size", drifting(0.9, 0.6), YES),
+    ("text_drifts_more_in_size", drifting(0.5, 0.6), NO),
+    ("text_drifts_more_in_direction", drifting(0.9, 0.6), YES),
+    ("text_drifts_more_in_direction", drifting(0.5, 0.6), NO),
+    ("text_drifts_more_everywhere", drifting(0.9, 0.6), YES),
+    ("text_drifts_more_everywhere", drifting(0.9, 0.6, last_text=0.5), NO),
+    ("visual_prompts_are_similar", drifting(0.9, 0.55), YES),
+    ("visual_prompts_are_similar", drifting(0.9, 0.95), NO),
+    ("tau1_hardly_matters", by_level("q_conf", 0), YES),
+    ("tau1_hardly_matters", by_level("q_conf", 100), NO),
+    ("tau2_hardly_matters", by_level("q_ent", 0), YES),
+    ("tau2_hardly_matters", by_level("q_ent", 100), NO),
+    ("thresholds_hardly_matter_anywhere", by_level("q_conf", 0), YES),
+    ("thresholds_hardly_matter_anywhere", by_level("q_ent", 100), NO),
+    ("one_half_is_near_the_best", by_level("q_conf", 10), YES),
+    ("one_half_is_near_the_best", by_level("q_conf", -20), NO),
+    ("less_communication_than_both_prompts", sending(80, 100), YES),
+    ("less_communication_than_both_prompts", sending(100, 80), NO),
+    ("uploads_hide_the_histograms", by_counts(uploaded=[[0, 10, 40], [40, 10, 0]]), YES),
+    ("uploads_hide_the_histograms", by_counts(), NO),
+    ("uploads_tell_less_than_exact_counts", by_counts(uploaded=EVEN), YES),
+    ("uploads_tell_less_than_exact_counts", by_counts(uploaded=TRUE), NOISE),
+]
+PAPER_SETS = (
+    "only_fedcopl_above_zero_shot_on_cub",
+    "only_fedcopl_above_zero_shot_on_cub_with_resnet",
+    "cpl_and_fpl_by_set",
+)
+
+
+@pytest.mark.parametrize(("name", "world", "verdict"), CASES, ids=[f"{name}-{v}" for name, _, v in CASES])
+def test_the_verdict_is_the_made_up_truth(name, world, verdict, evidence_of) -> None:
+    judged = STATISTICS[name](evidence_of(world, "paper" if name in PAPER_SETS else "smoke"))
+    assert judged.verdict == verdict, judged
+    assert judged.n_seeds == 3
+    assert judged.text
+
+
+def test_every_statistic_is_tested_both_ways() -> None:
+    for name in STATISTICS:
+        found = {verdict for other, _, verdict in CASES if other == name}
+        assert YES in found, name
+        assert len(found) > 1, name
+
+
+def test_every_fedcopl_claim_has_its_statistic_and_every_statistic_its_claim() -> None:
+    named = [name for name in judged_claims()["statistic"] if name]
+    assert len(named) == len(set(named))
+    assert set(named) == set(STATISTICS)
+    assert (judged_claims("fedcopl")["statistic"] != "").all()
+
+
+@pytest.mark.parametrize("name", sorted(STATISTICS))
+def test_without_runs_nothing_is_tested(name, evidence_of) -> None:
+    with pytest.raises(NotTestedError, match=r"needs 3 seeds of|which profile smoke does not have"):
+        STATISTICS[name](evidence_of(lambda config: None))

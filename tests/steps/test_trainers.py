@@ -1,0 +1,264 @@
+"""What the trainers add to a local round, against the plain forward and losses written out by hand."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from fedcopl_lab import PromptState, PseudoLabels, configure, train_round
+from fedcopl_lab.models.prompted_clip import PromptedCLIP
+from fedcopl_lab.steps import ImageCache, Scorer, label_loss, learning_rate, proximal_term, transport_plan
+
+LABELS = PseudoLabels(indices=torch.tensor([7, 0, 2, 3, 8, 5, 1]), labels=torch.tensor([0, 0, 1, 1, 2, 2, 2]))
+
+
+def config_of(method="PromptFL", **changes):
+    return configure("smoke", method=method, n_text=4, n_visual=3, batch_size=3, local_epochs=2, **changes)
+
+
+def start_of(small, method="PromptFL", visual=True):
+    prompted = small.prompted if visual else plain_images(small)
+    text, own = prompted.initial_prompts(torch.Generator().manual_seed(1))
+    local = prompted.initial_prompts(torch.Generator().manual_seed(2))[0] if method == "FedOTP" else None
+    return PromptState(text=text, visual=own, text_local=local)
+
+
+def plain_images(small):
+    return PromptedCLIP(small.model, small.tokenizer, small.prompted.class_names, n_text=4, n_visual=0)
+
+
+def trained(small, config, state=None, labels=LABELS, **changes):
+    state = state or start_of(small, config.method)
+    stream = torch.Generator().manual_seed(9)
+    prompted = changes.pop("prompted", small.prompted)
+    return train_round(prompted, small.images, labels, state, config=config, generator=stream, **changes)
+
+
+def whole_batch(**changes):
+    """One step on all images: its gradient can be written out."""
+    return {"momentum": 0.0, "weight_decay": 0.0, "lr_schedule": "constant"} | changes
+
+
+def template_of(small):
+    return F.normalize(torch.randn(3, 12, generator=torch.Generator().manual_seed(3), dtype=torch.float64), dim=1)
+
+
+def test_prox_with_mu_0_is_promptfl_bit_for_bit(small):
+    plain = trained(small, config_of())
+    for gradient in (True, False):
+        prox = trained(small, config_of("PromptProx", prox_mu=0.0, prox_gradient=gradient))
+        assert torch.equal(prox.text, plain.text)
+        assert torch.equal(prox.visual, plain.visual)
+        assert prox.epoch_losses == plain.epoch_losses
+
+
+def test_prox_without_gradient_prints_another_loss_and_trains_the_same(small):
+    plain = trained(small, config_of())
+    prox = trained(small, config_of("PromptProx", prox_mu=0.7, prox_gradient=False))
+    assert torch.equal(prox.text, plain.text)
+    assert torch.equal(prox.visual, plain.visual)
+    assert prox.epoch_losses[1] > plain.epoch_losses[1]
+
+
+def test_prox_with_gradient_equals_the_loss_by_hand(small):
+    config = replace(config_of("PromptProx", prox_mu=0.7, **whole_batch()), batch_size=7)
+    state, order = start_of(small), torch.Generator().manual_seed(9)
+    prompts = [state.text.clone(), state.visual.clone()]
+    for _ in range(2):
+        batch = torch.randperm(7, generator=order)
+        leaves = [p.clone().requires_grad_() for p in prompts]
+        logits = small.plain_logits(small.images[LABELS.indices[batch]], *leaves)
+        far = sum((leaf - start).square().sum() for leaf, start in zip(leaves, (state.text, state.visual), strict=True))
+        loss = F.cross_entropy(logits, LABELS.labels[batch]) + 0.35 * far
+        prompts = [p - 0.1 * g for p, g in zip(prompts, torch.autograd.grad(loss, leaves), strict=True)]
+    update = trained(small, config, state)
+    assert (update.text - prompts[0]).abs().max() <= 1e-10
+    assert (update.visual - prompts[1]).abs().max() <= 1e-10
+    assert update.epoch_losses[1] == pytest.approx(float(loss.detach()), abs=1e-10)
+
+
+def test_a_strong_proximal_term_holds_the_prompts(small):
+    changes = whole_batch(lr=1e-3)
+    runs = (replace(config_of("PromptProx", prox_mu=mu, **changes), local_epochs=8) for mu in (0.0, 900.0))
+    free, held = (trained(small, config) for config in runs)
+    start = start_of(small)
+    assert (held.text - start.text).norm() < 0.5 * (free.text - start.text).norm()
+
+
+def test_the_proximal_term_is_half_mu_times_the_squared_distance():
+    ones = {"text": torch.ones(2, 3), "visual": torch.ones(4)}
+    zeros = {part: torch.zeros_like(value) for part, value in ones.items()}
+    assert float(proximal_term(ones, zeros, 0.5)) == pytest.approx(0.25 * 10)
+    leaf = torch.ones(2, requires_grad=True)
+    assert not proximal_term({"text": leaf}, {"text": torch.zeros(2)}, 0.5, gradient=False).requires_grad
+
+
+def test_candidate_loss_sums_probabilities_over_the_set():
+    logits = torch.randn(5, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    masks = torch.tensor([[1, 1, 0, 0], [0, 0, 0, 1], [1, 1, 1, 1], [0, 1, 1, 0], [1, 0, 0, 0]]).bool()
+    by_hand = [-(z.softmax(0)[mask].sum()).log() for z, mask in zip(logits, masks, strict=True)]
+    labels = torch.zeros(5, dtype=torch.long)
+    assert float(label_loss(logits, labels, masks)) == pytest.approx(float(torch.stack(by_hand).mean()), abs=1e-12)
+    single = F.one_hot(labels + 2, 4).bool()
+    assert float(label_loss(logits, labels, single)) == pytest.approx(float(F.cross_entropy(logits, labels + 2)))
+
+
+def test_sets_of_one_class_train_as_hard_labels_and_wider_ones_do_not(small):
+    single = replace(LABELS, candidates=F.one_hot(LABELS.labels, 3).bool())
+    wider = replace(LABELS, candidates=F.one_hot(LABELS.labels, 3).bool() | torch.tensor([True, False, False]))
+    hard, sets, doubtful = (trained(small, config_of(), labels=labels) for labels in (LABELS, single, wider))
+    assert (hard.text - sets.text).abs().max() <= 1e-12
+    assert (hard.text - doubtful.text).abs().max() > 1e-4
+
+
+def test_pfedprompt_adds_the_votes_of_its_cache(small):
+    config = config_of("pFedPrompt", cache_weight=2.0, cache_sharpness=3.0)
+    state, scorer = (
+        start_of(small),
+        Scorer(small.prompted, config_of("pFedPrompt", cache_weight=2.0, cache_sharpness=3.0)),
+    )
+    cache = scorer.cache(small.images, state.visual, LABELS)
+    features = small.prompted.image_features(small.images, state.visual)
+    found = scorer.logits(scorer.images(small.images, state.visual), scorer.texts({"text": state.text}), cache)
+    expected = small.plain_logits(small.images, state.text, state.visual).clone()
+    for x in range(9):
+        for i, label in zip(LABELS.indices.tolist(), LABELS.labels.tolist(), strict=True):
+            expected[x, label] += 2 * torch.exp(-3 * (1 - features[x] @ features[i]))
+    assert (found - expected).abs().max() <= 1e-10
+    assert scorer.cache(small.images, state.visual, LABELS).keys.requires_grad is False
+    update = trained(small, config, state)
+    assert not torch.equal(update.text, trained(small, config_of()).text)
+    without = trained(small, config_of("pFedPrompt", cache_weight=0.0))
+    assert torch.equal(without.text, trained(small, config_of()).text)
+
+
+def test_the_cache_is_frozen_when_the_round_starts(small):
+    """By hand: the keys stay those of the first prompt while the visual prompt moves."""
+    config = replace(config_of("pFedPrompt", **whole_batch()), batch_size=7)
+    state, order = start_of(small), torch.Generator().manual_seed(9)
+    with torch.no_grad():
+        keys = small.prompted.image_features(small.images[LABELS.indices], state.visual)
+    prompts = [state.text.clone(), state.visual.clone()]
+    for _ in range(2):
+        batch = torch.randperm(7, generator=order)
+        leaves = [p.clone().requires_grad_() for p in prompts]
+        images = small.images[LABELS.indices[batch]]
+        votes = (-5.5 * (1 - small.prompted.image_features(images, leaves[1]) @ keys.T)).exp()
+        logits = small.plain_logits(images, *leaves) + votes @ F.one_hot(LABELS.labels, 3).double()
+        gradients = torch.autograd.grad(F.cross_entropy(logits, LABELS.labels[batch]), leaves)
+        prompts = [p - 0.1 * g for p, g in zip(prompts, gradients, strict=True)]
+    update = trained(small, config, state)
+    assert (update.text - prompts[0]).abs().max() <= 1e-10
+    assert (update.visual - prompts[1]).abs().max() <= 1e-10
+
+
+def test_a_cache_of_candidates_votes_for_all_of_them():
+    labels = PseudoLabels(torch.tensor([0]), torch.tensor([1]), torch.tensor([[False, True, True]]))
+    cache = ImageCache.of(torch.tensor([[1.0, 0.0]]), labels, 3, weight=1.0, sharpness=2.0)
+    assert cache.votes(torch.tensor([[1.0, 0.0]])).tolist() == [[0.0, 0.5, 0.5]]
+
+
+def test_fedotp_equals_transport_by_hand(small):
+    """One step on all images: patches of the plain tower, two contexts, no gradient through the plan."""
+    config = replace(config_of("FedOTP", **whole_batch()), batch_size=7, local_epochs=1)
+    state = start_of(small, "FedOTP")
+    leaves = [p.clone().requires_grad_() for p in (state.text, state.text_local, state.visual)]
+    images = small.images[LABELS.indices]
+    patches = small.prompted.patch_features(images, leaves[2])
+    texts = [small.prompted.text_features(leaf) for leaf in leaves[:2]]
+    logits = torch.zeros(7, 3).double()
+    for c in range(3):
+        similarity = torch.stack([patches @ text[c] for text in texts], dim=2)
+        logits[:, c] = small.model.logit_scale.exp() * (transport_plan(similarity.detach()) * similarity).sum(
+            dim=(1, 2)
+        )
+    loss = F.cross_entropy(logits, LABELS.labels)
+    gradients = torch.autograd.grad(loss, leaves)
+    update = trained(small, config, state)
+    for found, leaf, gradient in zip((update.text, update.text_local, update.visual), leaves, gradients, strict=True):
+        assert gradient.abs().max() > 0
+        assert (found - (leaf - 0.1 * gradient)).abs().max() <= 1e-10
+    assert update.epoch_losses == pytest.approx([float(loss.detach())], abs=1e-10)
+
+
+@pytest.mark.parametrize("method", ["PromptFL", "FedOTP", "pFedPrompt"])
+def test_text_alone_is_trained_on_plain_images(small, method):
+    config = config_of(method, modalities="text")
+    prompted, state = plain_images(small), start_of(small, method, visual=False)
+    update = trained(small, config, state, prompted=prompted)
+    assert update.visual.shape == (2, 0, 24)
+    assert not torch.equal(update.text, state.text)
+    assert set(update.momentum) == ({"text", "text_local"} if method == "FedOTP" else {"text"})
+    own = F.normalize(small.model.encode_image(small.images), dim=-1)
+    assert (prompted.image_features(small.images, update.visual) - own).abs().max() <= 1e-10
+
+
+def test_text_alone_equals_sgd_on_frozen_features(small):
+    config = replace(config_of(modalities="text", **whole_batch()), batch_size=7, local_epochs=1)
+    prompted, state = plain_images(small), start_of(small, visual=False)
+    leaf = state.text.clone().requires_grad_()
+    logits = small.plain_logits(small.images[LABELS.indices], leaf, state.visual)
+    gradient = torch.autograd.grad(F.cross_entropy(logits, LABELS.labels), leaf)[0]
+    update = trained(small, config, state, prompted=prompted)
+    assert (update.text - (state.text - 0.1 * gradient)).abs().max() <= 1e-10
+
+
+@pytest.mark.parametrize("method", ["PromptFL", "FedOTP"])
+def test_visual_alone_is_trained_against_the_template(small, method):
+    config, template = config_of(method, modalities="visual"), template_of(small)
+    state = start_of(small, method)
+    update = trained(small, config, state, template=template)
+    assert torch.equal(update.text, state.text)
+    assert not torch.equal(update.visual, state.visual)
+    assert set(update.momentum) == {"visual"}
+    if method == "PromptFL":
+        once = replace(config, batch_size=7, local_epochs=1, **whole_batch())
+        leaf = state.visual.clone().requires_grad_()
+        features = small.prompted.image_features(small.images[LABELS.indices], leaf)
+        logits = small.model.logit_scale.exp() * features @ template.T
+        gradient = torch.autograd.grad(F.cross_entropy(logits, LABELS.labels), leaf)[0]
+        found = trained(small, once, state, template=template)
+        assert (found.visual - (state.visual - 0.1 * gradient)).abs().max() <= 1e-10
+
+
+def test_visual_alone_needs_the_template(small, refused):
+    with refused("modalities='visual'", "template's text features"):
+        trained(small, config_of(modalities="visual"))
+
+
+@pytest.mark.parametrize("method", ["PromptProx", "pFedPrompt", "FedOTP"])
+@pytest.mark.parametrize("modalities", ["text", "visual", "both"])
+def test_clients_in_one_pass_equal_one_by_one(small, method, modalities):
+    config = config_of(method, modalities=modalities)
+    prompted = plain_images(small) if modalities == "text" else small.prompted
+    starts = [start_of(small, method, visual=modalities != "text") for _ in range(2)]
+    sets = [LABELS, PseudoLabels(indices=torch.tensor([4, 6]), labels=torch.tensor([0, 2]))]
+    template = template_of(small) if modalities == "visual" else None
+    streams = [[torch.Generator().manual_seed(k) for k in (1, 2)] for _ in range(2)]
+    together = train_round(
+        prompted, [small.images] * 2, sets, starts, config=config, generator=streams[0], template=template
+    )
+    for k, joint in enumerate(together):
+        alone = train_round(
+            prompted, small.images, sets[k], starts[k], config=config, generator=streams[1][k], template=template
+        )
+        for part in ("text", "visual") + (("text_local",) if method == "FedOTP" else ()):
+            ours, theirs = getattr(joint, part), getattr(alone, part)
+            assert ours.shape == theirs.shape
+            assert not ours.numel() or (ours - theirs).abs().max() <= 1e-9, part
+
+
+def test_only_fedotp_has_a_second_text(small):
+    assert trained(small, config_of()).text_local is None
+    update = trained(small, config_of("FedOTP"))
+    assert not torch.equal(update.text, update.text_local)
+
+
+def test_constant_rates_and_warm_up():
+    config = configure("smoke", lr_schedule="constant", warmup_epochs=2, lr=0.01, local_epochs=3)
+    rates = [learning_rate(config, r, e) for r, e in ((0, 0), (0, 1), (0, 2), (1, 0), (3, 2))]
+    assert rates == [1e-5, 1e-5, 0.01, 0.01, 0.01]
+    cosine = replace(config, lr_schedule="run", warmup_epochs=1)
+    assert learning_rate(cosine, 0, 0) == 1e-5
+    assert 0 < learning_rate(cosine, 0, 1) < 0.01
