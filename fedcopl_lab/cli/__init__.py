@@ -200,6 +200,21 @@ def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--threads", type=int, help="CPU threads (default: torch's own)")
     parser.add_argument("--out", metavar="FOLDER", help="where to write (default: figures/ of the checkout)")
     parser.set_defaults(command=_call_bench_step)
+    parser = verbs.add_parser(
+        "sage",
+        help="one local step of SAGE: the plain form against ours",
+        description="Times views, forward, backward and optimiser of both forms in one process, turn by turn, on the "
+        "embedded digits at 32x32 pixels; writes figures/ours_bench_sage.{csv,json}.",
+    )
+    parser.add_argument("--width", nargs="+", type=float, default=[4.0, 1.0], metavar="W", help="of ResNet-8")
+    parser.add_argument("--dtype", nargs="+", default=["fp32", "bf16"], metavar="TYPE", help="fp32, bf16")
+    parser.add_argument("--batch", type=int, default=128, help="labelled images in a step (default: 128)")
+    parser.add_argument("--unlabelled", type=int, default=256, help="unlabelled images in a step (default: 256)")
+    parser.add_argument("--repeats", type=int, default=3, help="timed steps of each form (default: 3)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
+    parser.add_argument("--threads", type=int, help="CPU threads (default: torch's own)")
+    parser.add_argument("--out", metavar="FOLDER", help="where to write (default: figures/ of the checkout)")
+    parser.set_defaults(command=_call_bench_sage)
 
 
 def _add_profile(parser: argparse.ArgumentParser) -> None:
@@ -280,6 +295,12 @@ def _call_plan(options: argparse.Namespace) -> int:
 
 def _call_bench_step(options: argparse.Namespace) -> int:
     from fedcopl_lab.cli._bench import bench
+
+    return bench(options)
+
+
+def _call_bench_sage(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli._bench_sage import bench
 
     return bench(options)
 

@@ -9,6 +9,7 @@ __getattr__, __dir__ = lazy_names(
         "sweep": "._sweep",
         "environment": "._environment",
         "bench_step": "._bench",
+        "bench_sage": "._bench_sage",
         "plan_run": "._plan",
         "measure_rates": "._plan",
     },

@@ -10,6 +10,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # glibc's malloc.h
+_DEFAULT_TRIM_THRESHOLD, _DEFAULT_MMAP_MAX = 128 * 1024, 65536
 
 
 @lru_cache
@@ -21,13 +22,30 @@ def keep_freed_memory() -> bool:
     Returns:
         Whether it was set.
     """
+    return _mallopt(mmap_max=0, trim_threshold=2**31 - 1)
+
+
+def return_freed_memory() -> bool:
+    """Undo :func:`keep_freed_memory`: glibc's own settings, and what is free goes back now. For comparisons.
+
+    Returns:
+        Whether it was set.
+    """
+    keep_freed_memory.cache_clear()
+    done = _mallopt(mmap_max=_DEFAULT_MMAP_MAX, trim_threshold=_DEFAULT_TRIM_THRESHOLD)
+    if done:
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+    return done
+
+
+def _mallopt(mmap_max: int, trim_threshold: int) -> bool:
     if not sys.platform.startswith("linux"):
         return False
     try:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
     except (OSError, AttributeError):
         return False
-    return bool(mallopt(_M_MMAP_MAX, 0)) and bool(mallopt(_M_TRIM_THRESHOLD, 2**31 - 1))
+    return bool(mallopt(_M_MMAP_MAX, mmap_max)) and bool(mallopt(_M_TRIM_THRESHOLD, trim_threshold))
 
 
 def profiled(work: Callable[[], Any], device: str) -> tuple[int, dict[str, float]]:

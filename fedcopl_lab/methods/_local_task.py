@@ -131,8 +131,7 @@ class LocalTask:
         self.client, self.round = client, round_index
         self.start = start | _own_statistics(memory or {})
         self.model, self.global_model = _workers(setting)
-        for model in (self.model, self.global_model):
-            model.load_state_dict(self.start)
+        self._load_start()
         self.models: dict[str, ResNet8] = {}
         self.received = dict(received or {})
         self.memory = copied(dict(memory or {}))
@@ -147,6 +146,7 @@ class LocalTask:
 
     def run(self) -> ClientUpdate:
         """All local epochs."""
+        self._load_start()  # another task may have used the same models since
         self.recipe.begin(self)
         for batch in self.batches():
             for name, loss in self.recipe.step(self, batch).items():
@@ -282,6 +282,11 @@ class LocalTask:
     def _normal(self, images: Tensor) -> Tensor:
         return normalise(images, self.setting.training.mean, self.setting.training.std)
 
+    def _load_start(self) -> None:
+        for model in (self.model, self.global_model):
+            model.load_state_dict(self.start)
+            model.zero_grad(set_to_none=True)
+
     # momentum that outlives the round
 
     def _load_momentum(self, momentum: Mapping[str, Tensor]) -> None:
@@ -310,7 +315,10 @@ def _own_statistics(memory: Mapping[str, Tensor]) -> Tensors:
 
 
 def _workers(setting: SemiSetting) -> tuple[ResNet8, ResNet8]:
-    """Two models whose values every task overwrites: making a model takes longer than a step of a small one."""
+    """Two models whose values every task overwrites: making a model takes longer than a step of a small one.
+
+    Tasks run one after the other; two that are alive at once must not run in turns.
+    """
     config = setting.config
     shape = (setting.dataset.n_classes, config.channels, config.bn_momentum)
     key = (*shape, config.device, config.channels_last, config.compile)
@@ -321,7 +329,6 @@ def _workers(setting: SemiSetting) -> tuple[ResNet8, ResNet8]:
             for model in _WORKERS[key]:
                 model.compile()
     model, global_model = _WORKERS[key]
-    model.zero_grad(set_to_none=True)
     return model.train(), global_model.eval()
 
 

@@ -1,0 +1,50 @@
+"""``fedcopl-lab bench sage``: what a local step of SAGE costs here, plain against ours."""
+
+import argparse
+from pathlib import Path
+
+import pandas as pd
+
+from fedcopl_lab._files import to_json, write_atomic
+from fedcopl_lab.cli._reproduce import figures_folder
+
+NAME = "ours_bench_sage"
+
+
+def bench(options: argparse.Namespace) -> int:
+    """Time the forms that were asked for; write a table and where it comes from."""
+    import torch
+
+    from fedcopl_lab.engine import bench_sage, environment
+    from fedcopl_lab.engine._local import check_device
+
+    check_device(options.device)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    folder = Path(options.out) if options.out else figures_folder()
+    print("one local step of SAGE from uint8 images to new parameters, plain form (fp32, Pillow) against ours")
+    rows = []
+    for width in options.width:
+        for timing in bench_sage(
+            width, options.dtype, options.batch, options.unlabelled, options.repeats, options.device
+        ):
+            rows.append(timing.row())
+            print(
+                f"width {width:g} {timing.dtype}: {timing.seconds_plain:.3f} s -> {timing.seconds:.3f} s, "
+                f"{timing.speed_up:.2f}x, of which views {timing.seconds_views:.3f} s; views differ by "
+                f"{timing.view_difference:.1e}, parameters by {timing.parameter_difference:.1e} of the step",
+                flush=True,
+            )
+    table = pd.DataFrame(rows)
+    written = {
+        f"{NAME}.csv": table.to_csv(index=False, float_format="%.6g", lineterminator="\n"),
+        f"{NAME}.json": to_json({
+            "item": NAME, "title": "One local step of SAGE, plain form against ours",
+            "command": "fedcopl-lab bench sage",
+            "environment": environment(options.device, torch.get_num_threads()),
+        }),
+    }  # fmt: skip
+    for name, content in written.items():
+        write_atomic(folder / name, content)
+    print(f"wrote {', '.join(written)} to {folder}")
+    return 0
