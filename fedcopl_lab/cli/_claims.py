@@ -8,8 +8,8 @@ from collections.abc import Hashable, Mapping
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config import configure
 from fedcopl_lab.paper import judged_claims, measured_claims, verdicts
+from fedcopl_lab.paper._evidence import profile_name
 
 _COLOURS = {"holds": "32", "does not hold": "31", "within noise": "33", "not tested": "90"}
 _VERDICT_WIDTH = max(map(len, _COLOURS))
@@ -17,7 +17,7 @@ _VERDICT_WIDTH = max(map(len, _COLOURS))
 
 def claims(profile: str | None, paper: str | None, markdown: bool, stored: bool) -> int:
     """Print the verdicts: the committed ones, or those of the runs stored here."""
-    name = configure(profile).profile
+    name = profile_name(profile)
     table, origin = _verdicts(name, paper, stored)
     if markdown:
         print(_markdown(table))

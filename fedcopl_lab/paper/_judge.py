@@ -160,7 +160,7 @@ def judge_every_case(cells: Mapping[str, pd.Series], unit: str = "points") -> Ju
         verdict="does not hold" if refuted else together.verdict,
         cells=len(cells),
         k_of_m=sum(int(values.mean() > 0) for values in cells.values()),
-    ).noting(f"Significantly the other way: {', '.join(opposite)}." if opposite else "")
+    ).noting(f"Significantly the other way: {', '.join(opposite)}." if opposite and len(cells) > 1 else "")
 
 
 def pooled(cells: Mapping[str, pd.Series]) -> pd.Series:

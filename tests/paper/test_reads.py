@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from conftest import label_phase, rounds
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_up_runs import label_phase, rounds
 
 from fedcopl_lab.paper.statistics._reads import (
     baselines,

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 import pytest
-from conftest import TRUE, jitter, label_phase, rounds
+from made_up_runs import TRUE, jitter, label_phase, rounds
 
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.paper import judged_claims

@@ -5,7 +5,7 @@ import sys
 
 import pandas as pd
 import pytest
-from conftest import jitter, rounds
+from made_up_runs import jitter, rounds
 
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.paper import (

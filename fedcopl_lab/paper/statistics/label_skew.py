@@ -11,6 +11,7 @@ from fedcopl_lab.paper.statistics._reads import (
     LABELLERS,
     accuracy,
     accuracy_curve,
+    equal_numbers,
     first_labels,
     label_accuracy,
     last_labels,
@@ -64,9 +65,12 @@ def allocation_raises_label_accuracy(runs: Evidence) -> Judged:
         {name: runs.gap(with_it, there, {**there, **WITHOUT}, with_it) for name, there in panels.items()}
     )
     same_run = pooled(runs.in_columns(lambda rows: with_it(rows) - without(rows), panels)).mean()
+    equal = runs.cells(
+        {name: runs.gap(equal_numbers, there, {**there, **WITHOUT}) for name, there in panels.items()}, least=0
+    )
     return judge_every_case(cells).noting(
         f"In one run, the allocated set against the filtered one: {same_run:+.1f} points.",
-        "The sets differ in size; equal numbers were not compared.",
+        f"The two runs at equal numbers: {pooled(equal).mean():+.1f} points." if equal else "",
     )
 
 

@@ -14,6 +14,7 @@ from fedcopl_lab.paper.statistics._reads import (
     cosine,
     counts,
     distance,
+    equal_numbers,
     first_labels,
     last_labels,
     mean,
@@ -152,8 +153,10 @@ def _labeller_against(runs: Evidence, own: str, others: tuple[str, ...]) -> Judg
             runs.cells({column: runs.gap(read, *which) for column, which in cells.items()})
             for read in (first_labels, last_labels)
         )
+        equal = runs.cells({c: runs.gap(equal_numbers, *which) for c, which in cells.items()}, least=0)
         parts[f"against {other}"] = judge_every_case(first).noting(
-            f"Against {other} in the last label phase {pooled(last).mean():+.1f} points."
+            f"Against {other} in the last label phase {pooled(last).mean():+.1f} points"
+            + (f", at equal numbers {pooled(equal).mean():+.1f}." if equal else ".")
         )
     judged = judge_parts(parts) if len(parts) > 1 else next(iter(parts.values()))
     return judged.noting("Each labeller has its own number of images.")

@@ -89,4 +89,4 @@ def _minus(runs: Evidence, own: Settings, other: Settings) -> dict[str, pd.Serie
 
 
 def _overlap(rows: Rows) -> float:
-    return mean([mean(phase["jaccard"]) for phase in phases(rows)])
+    return mean([mean(phase["kept"]["jaccard"]) for phase in phases(rows)])
