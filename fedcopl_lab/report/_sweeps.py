@@ -96,6 +96,9 @@ def _value_axis(axes: Axes, values: list[float], item: Item) -> None:
     else:
         labelled = [value for value in values if round(10 * value, 6) % 2 == 1] if len(values) > 8 else values
         axes.set_xticks(labelled, [f"{value:g}" for value in labelled])
+        # No level in the very middle: a point midway between two written digits is rounded by its last bit's noise.
+        span = values[-1] - values[0]
+        axes.set_xlim(values[0] - span / 19, values[-1] + span / 17)
 
 
 _DOTTED = (0, (1, 2))

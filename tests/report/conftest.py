@@ -1,14 +1,17 @@
 """Made-up numbers in the shape of collected ones; nothing here was measured."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from fedcopl_lab.paper import collect
 from fedcopl_lab.paper.items import ITEMS, Item, find_items
+from fedcopl_lab.report import draw
 
 COLUMNS = ["item", "series", "column", "metric", "x", "y", "seed", "value", "key"]
 MakeUp = Callable[..., pd.DataFrame]
@@ -50,6 +53,19 @@ def _lines(item: Item, rounds: int, clients: int, series: str, draw: np.random.G
 @pytest.fixture(scope="session")
 def all_numbers(made_up: MakeUp) -> dict[str, pd.DataFrame]:
     return {item.id: made_up(item.id) for item in ITEMS}
+
+
+@pytest.fixture(scope="session")
+def picture(all_numbers: dict[str, pd.DataFrame]) -> Callable[[str], Figure]:
+    """Draws an item once; for tests that only look."""
+
+    @cache
+    def drawn(name: str) -> Figure:
+        figure = draw(name, all_numbers[name])
+        figure.canvas.draw()
+        return figure
+
+    return drawn
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,6 @@ def test_printed_columns_hold_printed_numbers_and_measured_columns_measured_ones
     assert wide.loc["FedCoPL", name] == pytest.approx(100 * own.mean())
     assert wide.loc["FedCoPL", f"{name}: std"] == pytest.approx(100 * own.std(ddof=1))
     assert wide.loc["FedCoPL", f"{name}: n"] == 3
-    assert pd.isna(wide.loc["PromptFL + CoPL", "paper: Average, β = 0.1"])  # not printed
 
 
 def test_table_6_has_its_four_printed_sets(made_up) -> None:
@@ -37,10 +36,31 @@ def test_table_6_has_its_four_printed_sets(made_up) -> None:
     assert wide.loc["visual only (FedCoPL)", "paper: DTD, β = 0.1"] == 60.89
 
 
+def test_a_row_that_the_paper_does_not_print_stays_empty(made_up) -> None:
+    wide = beside("fedcopl_main_table5", made_up("fedcopl_main_table5"))
+    assert wide.loc["no part"].filter(like="paper").isna().all()
+    assert wide.loc["allocation", "paper: DTD, β = 0.1"] == 46.35
+
+
 def test_label_accuracy_stands_beside_its_own_table(made_up) -> None:
-    wide = beside("fedcopl_main_table1", made_up("fedcopl_main_table1"), metric="label_accuracy")
-    assert wide.loc["PromptFL + FPL", "paper: DTD, β = 0.1"] == 66.36
-    assert wide.loc["Zero-shot CLIP"].filter(like="paper").isna().all()
+    wide = beside("fedcopl_supp_table3", made_up("fedcopl_supp_table3"), metric="label_accuracy")
+    assert wide.loc["FPL", "paper: DTD, β = 0.1"] == 66.36
+    assert len([column for column in wide.columns if column.startswith("paper: ")]) == 18
+
+
+def test_a_sweep_has_one_row_per_level_with_both_in_it(made_up) -> None:
+    numbers = made_up("fedcopl_supp_table4")
+    wide = beside("fedcopl_supp_table4", numbers)
+    assert list(wide.index) == [f"{float(level):.2f}" for level in dict.fromkeys(numbers["column"])]
+    assert wide.loc["0.10", "paper: DTD, β = 0.1"] == 55.89
+    own = numbers.query("column == '0.10' and metric == 'accuracy'")["value"]
+    assert wide.loc["0.10", "measured (smoke, handwritten digits) β = 0.1"] == pytest.approx(100 * own.mean())
+
+
+def test_counts_of_the_manifests_are_not_called_measured(made_up) -> None:
+    wide = beside("fedcopl_supp_table1", made_up("fedcopl_supp_table1"), metric="n_train")
+    assert list(wide.columns) == ["counted in the manifests", "paper: printed"]
+    assert wide.loc["CUB"].tolist() == [5994, 5594]
 
 
 def test_an_item_without_printed_numbers_has_measured_columns_only(made_up) -> None:

@@ -59,9 +59,9 @@ def visible_texts(figure):
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_no_two_words_of_different_kind_lie_on_each_other(name, all_numbers) -> None:
+def test_no_two_words_of_different_kind_lie_on_each_other(name, picture) -> None:
     """Titles, axis labels, ticks and legends keep apart; notes inside the axes may touch where the data do."""
-    figure = draw(name, all_numbers[name])
+    figure = picture(name)
     inside = {id(text) for axes in figure.findobj(mpl.axes.Axes) for text in axes.texts}
     hidden = {
         id(text)
@@ -85,18 +85,17 @@ def test_no_two_words_of_different_kind_lie_on_each_other(name, all_numbers) -> 
 @pytest.mark.parametrize(
     "name", ["fedcopl_main_table1", "fedcopl_main_table3", "fedcopl_main_table5", "fedcopl_main_table6"]
 )
-def test_measured_and_printed_rows_stand_at_equal_heights(name, all_numbers) -> None:
-    figure = draw(name, all_numbers[name])
-    figure.canvas.draw()
+def test_measured_and_printed_rows_stand_at_equal_heights(name, picture) -> None:
+    figure = picture(name)
     first, *_, last = figure.findobj(mpl.axes.Axes)
     rows = range(len(first.get_yticks()))
     heights = [[axes.transData.transform((0, row))[1] for row in rows] for axes in (first, last)]
     assert heights[0] == pytest.approx(heights[1], abs=1.0)
 
 
-def test_ten_rows_in_two_columns_each_hold_their_mean(all_numbers) -> None:
+def test_ten_rows_in_two_columns_each_hold_their_mean(all_numbers, picture) -> None:
     numbers = all_numbers["fedcopl_main_table1"]
-    figure = draw("fedcopl_main_table1", numbers)
+    figure = picture("fedcopl_main_table1")
     one, two, paper = figure.findobj(mpl.axes.Axes)
     for axes, column in ((one, "β = 0.1"), (two, "β = 0.05")):
         points = [(x[0], y[0]) for x, y in drawn_lines(axes) if len(x) == 1]
@@ -106,8 +105,8 @@ def test_ten_rows_in_two_columns_each_hold_their_mean(all_numbers) -> None:
     assert {line[0][-1] for line in drawn_lines(paper)} == set(own)
 
 
-def test_label_accuracy_stands_above_every_printed_set(all_numbers) -> None:
-    figure = draw("fedcopl_supp_table3", all_numbers["fedcopl_supp_table3"])
+def test_label_accuracy_stands_above_every_printed_set(picture) -> None:
+    figure = picture("fedcopl_supp_table3")
     *measured, one, two, three = figure.findobj(mpl.axes.Axes)
     assert [axes.get_title() for axes in measured] == [axes.get_title() for axes in (one, two, three)]
     assert all(axes.get_xlabel() == "pseudo-label accuracy (%)" for axes in measured)
@@ -115,15 +114,15 @@ def test_label_accuracy_stands_above_every_printed_set(all_numbers) -> None:
     assert shown == Counter(claims("fedcopl", "supplement Table 3")["value_number"])
 
 
-def test_a_table_that_the_paper_lacks_has_no_printed_panel(all_numbers) -> None:
-    figure = draw("fedcopl_ours_quirks", all_numbers["fedcopl_ours_quirks"])
+def test_a_table_that_the_paper_lacks_has_no_printed_panel(picture) -> None:
+    figure = picture("fedcopl_ours_quirks")
     assert "Printed in the paper" not in {text.get_text() for text in visible_texts(figure)}
     assert len(figure.axes) == 1
 
 
-def test_each_method_has_its_line_over_clients_and_over_participation(all_numbers) -> None:
+def test_each_method_has_its_line_over_clients_and_over_participation(all_numbers, picture) -> None:
     numbers = all_numbers["fedcopl_main_fig3"]
-    clients, joining = draw("fedcopl_main_fig3", numbers).axes
+    clients, joining = picture("fedcopl_main_fig3").axes
     found = means(numbers)
     for axes, letter, levels in ((clients, "K", ("5", "10", "20", "30")), (joining, "R", ("0.5", "0.8", "1.0"))):
         for series in dict.fromkeys(numbers["series"]):
@@ -132,8 +131,8 @@ def test_each_method_has_its_line_over_clients_and_over_participation(all_number
         assert list(axes.get_xticks())[: len(levels)] == [float(level) for level in levels]
 
 
-def test_what_was_not_run_is_marked_with_its_reason(all_numbers, made_up) -> None:
-    figure = draw("fedcopl_main_fig3", all_numbers["fedcopl_main_fig3"])
+def test_what_was_not_run_is_marked_with_its_reason(made_up, picture) -> None:
+    figure = picture("fedcopl_main_fig3")
     clients, joining = figure.axes
     words = [text.get_text() for text in visible_texts(figure)]
     assert "50" in [label.get_text() for label in clients.get_xticklabels()]
@@ -146,8 +145,8 @@ def test_what_was_not_run_is_marked_with_its_reason(all_numbers, made_up) -> Non
     assert [axes.get_title() for axes in whole.axes[::2]] == ["DTD", "RESISC45", "CIFAR-10"]
 
 
-def test_counts_stand_beside_the_printed_ones_and_a_difference_is_marked(all_numbers) -> None:
-    figure = draw("fedcopl_supp_table1", all_numbers["fedcopl_supp_table1"])
+def test_counts_stand_beside_the_printed_ones_and_a_difference_is_marked(picture) -> None:
+    figure = picture("fedcopl_supp_table1")
     for axes, metric in zip(figure.axes, ("n_classes", "n_train", "n_test"), strict=True):
         paper = printed("fedcopl_supp_table1", metric).set_index("series")["value"]
         squares = {
@@ -232,9 +231,9 @@ def test_differences_within_noise_are_hollow(made_up) -> None:
         assert [len(line.get_xdata()) for line in dots] == [10] * 4
 
 
-def test_noise_on_the_uploads_is_drawn_over_epsilon_and_the_rest_as_rows(all_numbers) -> None:
+def test_noise_on_the_uploads_is_drawn_over_epsilon_and_the_rest_as_rows(all_numbers, picture) -> None:
     numbers = all_numbers["fedcopl_ours_uploads"]
-    distance, accuracy, rows, right_rows = draw("fedcopl_ours_uploads", numbers).axes
+    distance, accuracy, rows, right_rows = picture("fedcopl_ours_uploads").axes
     found = means(numbers, "upload_distance")
     for kind in ("Laplace noise", "Gaussian noise"):
         expected = [found[kind, epsilon] for epsilon in ("0.1", "0.3", "1", "3", "10")]
@@ -253,9 +252,9 @@ def test_noise_on_the_uploads_is_drawn_over_epsilon_and_the_rest_as_rows(all_num
 
 @pytest.mark.parametrize(("name", "source"), [("fedcopl_supp_table4", "supplement Table 4"),
                                               ("fedcopl_supp_table5", "supplement Table 5")])  # fmt: skip
-def test_the_papers_sweeps_stand_in_a_panel_of_their_own(name, source, all_numbers) -> None:
+def test_the_papers_sweeps_stand_in_a_panel_of_their_own(name, source, all_numbers, picture) -> None:
     numbers = all_numbers[name]
-    accuracy, labels, paper = draw(name, numbers).findobj(mpl.axes.Axes)
+    accuracy, labels, paper = picture(name).findobj(mpl.axes.Axes)
     assert {axes.get_xscale() for axes in (accuracy, labels, paper)} == {"linear"}
     levels = sorted({float(column) for column in numbers["column"]})
     found = {float(column): 100 * mean for (_, column), mean in means(numbers).items()}
@@ -266,8 +265,8 @@ def test_the_papers_sweeps_stand_in_a_panel_of_their_own(name, source, all_numbe
         assert curve.get_ydata().tolist() == own["value_number"].tolist()
 
 
-def test_shots_are_drawn_on_a_logarithmic_axis(all_numbers) -> None:
-    figure = draw("fedcopl_ours_fpl_shots", all_numbers["fedcopl_ours_fpl_shots"])
+def test_shots_are_drawn_on_a_logarithmic_axis(picture) -> None:
+    figure = picture("fedcopl_ours_fpl_shots")
     assert {axes.get_xscale() for axes in figure.axes} == {"log"}
 
 

@@ -20,17 +20,11 @@ def texts_of(figure) -> list[str]:
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_every_item_can_be_drawn_at_column_width(name, all_numbers) -> None:
-    figure = draw(name, all_numbers[name])
-    assert figure.get_size_inches()[0] == DOUBLE
-
-
-@pytest.mark.parametrize("name", IDS)
-def test_nothing_leaves_the_picture(name, all_numbers) -> None:
-    figure = draw(name, all_numbers[name])
-    figure.canvas.draw()
+def test_every_item_fills_both_columns_and_nothing_leaves_the_picture(name, picture) -> None:
+    figure = picture(name)
     inked = figure.get_tightbbox(figure.canvas.get_renderer())
     width, height = figure.get_size_inches()
+    assert width == DOUBLE
     assert inked.x0 >= -0.02
     assert inked.y0 >= -0.02
     assert inked.x1 <= width + 0.02
