@@ -78,10 +78,14 @@ def _reaching(column: str) -> Callable[[str], list[Cell]]:
     return made
 
 
+def kappas(profile: str) -> list[float]:
+    """The decay rates that a profile runs, in rising order; κ* is one of them."""
+    return sorted({*KAPPAS.get(profile, _PAPER_KAPPAS), KAPPA_STAR})
+
+
 def _kappas(profile: str) -> list[Cell]:
     (there,) = on_cifar100(profile, {"α = 1": BY_ALPHA["α = 1"]}).values()
-    levels = sorted({*KAPPAS.get(profile, _PAPER_KAPPAS), KAPPA_STAR})
-    swept = {f"{kappa:.4g}": {**there, "kappa": kappa} for kappa in levels}
+    swept = {f"{kappa:.4g}": {**there, "kappa": kappa} for kappa in kappas(profile)}
     others = rows_of(("FixMatch-LPL", "FixMatch-GPL"))
     return [*cells(profile, rows_of(("SAGE",)), swept), *cells(profile, others, {NO_KAPPA: there})]
 
