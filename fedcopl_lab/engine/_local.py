@@ -86,6 +86,8 @@ def _rounds(method: Method, stored: Run, progress: bool) -> None:
 
 def _split(federation: Federation) -> dict[str, Any]:
     counts = {part: federation.class_counts(part).tolist() for part in ("train", "test")}
+    if federation.label_fraction is not None:
+        counts |= {part: federation.class_counts(part).tolist() for part in ("labelled", "unlabelled")}
     return {**split_table(federation), "class_counts": counts}
 
 

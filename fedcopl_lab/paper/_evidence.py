@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -11,7 +12,7 @@ from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import PROFILES, SAGE_PROFILES, PromptConfig, RunConfig, configure, pick
 from fedcopl_lab.data import known_manifests
 from fedcopl_lab.paper._judge import LEAST_SEEDS
-from fedcopl_lab.store import Store
+from fedcopl_lab.store import Run, Store
 
 Rows = list[dict[str, Any]]
 """A run's rounds as stored, first to last."""
@@ -138,6 +139,18 @@ class Evidence:
         """
         return self._read(lambda rows: read(*rows), settings)
 
+    def split_values(self, read: Callable[[dict[str, Any]], float], **settings: Any) -> pd.Series:
+        """The same from the stored split of each run: who holds which images."""
+        found = {}
+        for seed in self.seeds:
+            key, rows = self._rows(seed, settings)
+            if rows is not None:
+                found[seed] = self._number(partial(_of_split, self.store.run(key), read), [rows], [settings])
+                self.keys.add(key)
+        if len(found) < LEAST_SEEDS:
+            raise NotTestedError(f"needs {LEAST_SEEDS} seeds of {_named(settings)}; {len(found)} stored")
+        return pd.Series(found, dtype=float)
+
     def paired(self, read: Callable[[Rows, Rows], float], own: Settings, other: Settings) -> Callable[[], pd.Series]:
         """One number per seed from two runs of that seed, read when called."""
         return lambda: self._read(lambda rows: read(*rows), own, other)
@@ -247,6 +260,10 @@ class Evidence:
                 raise NotTestedError(f"{' or '.join(inputs)} is not here")
             self._cache[config] = key_of(config)
         return str(self._cache[config])
+
+
+def _of_split(run: Run, read: Callable[[dict[str, Any]], float], _: list[Rows]) -> float:
+    return read(run.split)
 
 
 def _are_here(config: RunConfig) -> bool:

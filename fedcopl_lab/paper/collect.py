@@ -1,6 +1,6 @@
 """From stored runs to tidy numbers: one line per item, series, column, metric, round and seed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -8,8 +8,12 @@ import pandas as pd
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.data import load_manifest
+from fedcopl_lab.paper._sage_confidences import confidence_lines
+from fedcopl_lab.paper._sage_reached import reached_lines, speed_up_lines
+from fedcopl_lab.paper._sage_rounds import pseudo_label_numbers
+from fedcopl_lab.paper._sage_theory import theory_lines
 from fedcopl_lab.paper._uploads import upload_distances
-from fedcopl_lab.paper.items import PAPER_SETS, SEEDS, Cell, Item
+from fedcopl_lab.paper.items import PAPER_SETS, SEEDS, Cell, Item, Reads
 from fedcopl_lab.store import Run, Store
 
 VALUE_COLUMNS = ["item", "series", "column", "metric", "x", "y", "seed", "value", "key"]
@@ -40,8 +44,8 @@ def collect(
         changes: settings changed in every run, such as ``device``.
 
     Returns:
-        Columns item, series, column, metric, x (round or class), y (client), seed, value, key. Accuracies
-        are shares in [0, 1].
+        Columns item, series, column, metric, x (round, class, bin of confidence or target), y (client), seed, value,
+        key. Accuracies are shares in [0, 1].
 
     Raises:
         FedCoPLError: a run is not there yet.
@@ -65,7 +69,9 @@ def collect(
             "seed": config.seed,
             "key": run.key,
         }
-        lines += [fixed | value for value in _values(item, run)]
+        lines += [fixed | value for value in _values(item, run, cell)]
+    if item.reads == "reached":
+        lines += speed_up_lines(lines)
     return pd.DataFrame(lines, columns=VALUE_COLUMNS)
 
 
@@ -111,12 +117,15 @@ def _statistics(item: Item) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _values(item: Item, run: Run) -> Iterator[dict[str, Any]]:
+def _values(item: Item, run: Run, cell: Cell) -> Iterator[dict[str, Any]]:
     if item.reads == "split":
         for part in item.metrics:
             for client, counts in enumerate(run.split["class_counts"][part]):
                 for label, count in enumerate(counts):
                     yield {"metric": part, "x": label, "y": client, "value": count}
+        return
+    if item.reads in _OVER_ROUNDS:
+        yield from _OVER_ROUNDS[item.reads](run.records(), item, cell)
         return
     for record in _records(item, run):
         for metric in item.metrics:
@@ -136,4 +145,16 @@ def _records(item: Item, run: Run) -> list[dict[str, Any]]:
         phases = [record | upload_distances(record["labels"]) for record in records if "labels" in record]
         # the last round's accuracy is the run's result, also when no label phase fell into it
         return phases if "labels" in records[-1] else [*phases, records[-1]]
+    if item.reads == "pseudo_labels":
+        return [{"round": record["round"]} | pseudo_label_numbers(record) for record in records]
     return records
+
+
+_Lines = Callable[[list[dict[str, Any]], Item, Cell], Iterator[dict[str, Any]]]
+
+_OVER_ROUNDS: dict[Reads, _Lines] = {
+    "confidences": lambda rows, item, cell: confidence_lines(rows, item.metrics),
+    "reached": lambda rows, item, cell: reached_lines(rows, cell.column),
+    "theory": lambda rows, item, cell: theory_lines(rows, item.metrics),
+}
+"""Reads that take many rounds at once."""

@@ -31,7 +31,7 @@ def printed(item_id: str, metric: str = "accuracy") -> pd.DataFrame:
     """
     if (item_id, metric) not in _SERIES:
         return _NOTHING.copy()
-    table = claims("fedcopl", find_items([item_id])[0].source)
+    table = claims(item_id.split("_")[0], find_items([item_id])[0].source)
     series_of, column_of = _SERIES[item_id, metric]
     lines = [{"series": series_of(row), "column": column_of(row), "value": row["value_number"]}
              for row in map(_by_name, table.to_dict("records"))]  # fmt: skip
@@ -92,6 +92,26 @@ def _statistic(metric: str) -> _Name:
     return lambda row: str(row["dataset"]) if _STATISTICS[row["param"]] == metric else None
 
 
+def _method(row: dict[str, Any]) -> str | None:
+    return str(row["method"]) if row["metric"] == "accuracy_pct" else None
+
+
+def _hard_or_soft(row: dict[str, Any]) -> str:
+    return f"{row['method']}, {row['param_value']}"
+
+
+def _uneven(row: dict[str, Any]) -> str:
+    return f"{row['dataset']}, α = {row['alpha']:g}"
+
+
+def _rounds(metric: str) -> _Name:
+    return lambda row: str(row["method"]) if row["metric"] == metric else None
+
+
+def _target(row: dict[str, Any]) -> str:
+    return f"{row['param_value']} %"
+
+
 _SERIES: dict[tuple[str, str], tuple[_Name, _Name]] = {
     **{(f"fedcopl_main_table{number}", "accuracy"): (_trainer, _split) for number in (1, 2, 3, 4)},
     ("fedcopl_main_table5", "accuracy"): (_ablation, _split),
@@ -101,4 +121,15 @@ _SERIES: dict[tuple[str, str], tuple[_Name, _Name]] = {
     ("fedcopl_supp_table4", "accuracy"): (_dataset, _level),
     ("fedcopl_supp_table5", "accuracy"): (_dataset, _level),
     **{("fedcopl_supp_table1", metric): (_statistic(metric), lambda row: "printed") for metric in _STATISTICS.values()},
+    ("sage_main_table1", "accuracy"): (_method, _uneven),
+    ("sage_supp_table8", "accuracy"): (_method, _uneven),
+    ("sage_supp_table5", "accuracy"): (_hard_or_soft, _uneven),
+    **{
+        (f"sage_{table}", ours): (_rounds(theirs), _target)
+        for table in ("main_rounds", "supp_table6", "supp_table7")
+        for ours, theirs in (
+            ("rounds_needed", "rounds_to_accuracy"),
+            ("speed_up", "speed_up_over_fixmatch_lpl"),
+        )
+    },
 }

@@ -8,7 +8,7 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.paper.items import Item
 from fedcopl_lab.paper.printed import printed
 from fedcopl_lab.report._tables import summary
-from fedcopl_lab.report._words import item_of, lines_of, order, scale, setting_of
+from fedcopl_lab.report._words import UPPER_REFERENCE, is_own, item_of, lines_of, order, scale, setting_of
 
 Verdict = Literal["exact", "within tolerance", "differs", "only fresh", "only committed"]
 _CELL = ["item", "series", "column", "metric"]
@@ -59,21 +59,24 @@ def beside(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metr
 
 
 def gaps(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metric: str = "accuracy") -> pd.DataFrame:
-    """How far FedCoPL is ahead of the best other row, in each measured and each printed column.
+    """How far the paper's own method is ahead of the best other row, in each measured and each printed column.
+
+    The fully labelled reference of SAGE's tables is no rival and left out.
 
     Returns:
         Columns column, source (``"measured"`` or ``"paper"``), best_other (its row), gap (points, negative when
-        FedCoPL is behind). A column that lacks FedCoPL or every other row is left out.
+        the own method is behind). A column that lacks it or every other row is left out.
 
     Raises:
-        FedCoPLError: the numbers have no such item or metric, or the item has no FedCoPL row.
+        FedCoPLError: the numbers have no such item or metric, or the item has no row of its own method.
 
     >>> gaps("fedcopl_main_table6", measured("smoke"))
     """
     wide = beside(item, numbers, profile, metric)
-    own = [row for row in wide.index if "FedCoPL" in row]
+    wide = wide.drop(index=UPPER_REFERENCE, errors="ignore")
+    own = [row for row in wide.index if is_own(row)]
     if len(own) != 1:
-        raise FedCoPLError(f"{item_of(item).id} has {len(own)} rows named FedCoPL; gaps need exactly one")
+        raise FedCoPLError(f"{item_of(item).id} has {len(own)} rows of its own method; gaps need exactly one")
     found = []
     for column in wide.columns:
         values = wide[column].dropna()

@@ -11,19 +11,19 @@ from matplotlib.figure import Figure, SubFigure
 from fedcopl_lab.paper.items import Item, NotRun
 from fedcopl_lab.report._style import GREEN, INK, LOOKS, ORANGE, PURPLE, QUIET, SKY, Look
 from fedcopl_lab.report._tables import seeds_text
-from fedcopl_lab.report._words import setting_of
+from fedcopl_lab.report._words import is_own, setting_of
 
 SERIES_LOOKS = (
     Look(ORANGE, "s", "--"), Look(PURPLE, "^", "-."), Look(GREEN, "v", ":"), Look(SKY, "P", (0.0, (5.0, 1.0))),
     Look(QUIET, "D"), Look(INK, "X", "--"),
 )  # fmt: skip
-"""Looks of curves in their order; FedCoPL's own is that of :func:`looks_of`."""
+"""Looks of curves in their order; that of the papers' own methods is in :func:`looks_of`."""
 
 
 def looks_of(names: list[str]) -> dict[str, Look]:
-    """A look for each name; FedCoPL has the same in every picture."""
-    others = [name for name in names if "FedCoPL" not in name]
-    own = {name: LOOKS[3] for name in names if "FedCoPL" in name}
+    """A look for each name; the papers' own methods have the same in every picture."""
+    others = [name for name in names if not is_own(name)]
+    own = {name: LOOKS[3] for name in names if is_own(name)}
     cycle = [SERIES_LOOKS[place % len(SERIES_LOOKS)] for place in range(len(others))]
     chosen = own | dict(zip(others, cycle, strict=True))
     return {name: chosen[name] for name in names}

@@ -27,7 +27,7 @@ from fedcopl_lab.report._style import (
     percent_axis,
 )
 from fedcopl_lab.report._tables import seeds_text, summary
-from fedcopl_lab.report._words import mean_std, order, scale, setting_of, unit
+from fedcopl_lab.report._words import UPPER_REFERENCE, is_own, mean_std, order, scale, setting_of, unit
 
 _BESIDE_UP_TO = 2  # measured columns; more of them stand above the printed ones
 _ACROSS = 3  # panels side by side when there are more
@@ -120,9 +120,11 @@ def _measured(
     for axes in grid.flat[len(columns) :]:
         axes.set_axis_off()
     for axes in grid[-1]:
-        axes.set_xlabel(("client-mean accuracy" if metric == "accuracy" else "pseudo-label accuracy") + unit(metric))
+        axes.set_xlabel(_measure(item) + unit(metric))
     handles = [legend_handle("one seed", Look(QUIET, "o", "none"), alpha=0.4, markersize=3),
                legend_handle("mean ± std", Look(QUIET, "o"))]  # fmt: skip
+    if cells["n"].min() == 1 < cells["n"].max():
+        handles.append(legend_handle("a single run (n = 1)", Look(QUIET, "D", "none", hollow=True)))
     reference = next((row for row in rows if _is_reference(row)), None)
     if reference:
         name = "zero-shot" if reference.startswith("Zero-shot") else reference
@@ -137,6 +139,7 @@ def _measured_panel(axes: Axes, lines: pd.DataFrame, cells: pd.DataFrame, rows: 
     axes.set_ylim(len(rows) - 0.45, -0.75)
     axes.margins(x=0.12)
     factor = scale(metric)
+    rivals = cells.loc[cells["series"] != UPPER_REFERENCE, "mean"]
     for row, series in enumerate(rows):
         look = _row_look(series)
         values = factor * lines.loc[lines["series"] == series, "value"].to_numpy(dtype=float)
@@ -144,18 +147,27 @@ def _measured_panel(axes: Axes, lines: pd.DataFrame, cells: pd.DataFrame, rows: 
         if found.empty:
             continue
         mean, std = float(found["mean"].iloc[0]), float(found["std"].iloc[0])
+        alone = int(found["n"].iloc[0]) == 1 < cells["n"].max()  # a single run among rows with several
         if _is_reference(series):
             axes.axvline(factor * mean, color=QUIET, linestyle=_DASHED, linewidth=0.8, zorder=1)
-        axes.plot(values, np.full(len(values), row + 0.22), "o", color=look.color, alpha=0.4, markersize=2.8,
-                  markeredgewidth=0)  # fmt: skip
+        if not alone:
+            axes.plot(values, np.full(len(values), row + 0.22), "o", color=look.color, alpha=0.4, markersize=2.8,
+                      markeredgewidth=0)  # fmt: skip
         if not np.isnan(std):
             axes.plot([factor * (mean - std), factor * (mean + std)], [row, row], "-", color=look.color, linewidth=1.6)
-        axes.plot(factor * mean, row, look.marker, color=look.color, markersize=5.5, markeredgecolor="white",
-                  markeredgewidth=0.6)  # fmt: skip
-        bold = "bold" if mean == cells["mean"].max() else "normal"  # as the tables mark the best
+        axes.plot(factor * mean, row, look.marker, color="white" if alone else look.color, markersize=5.5,
+                  markeredgecolor=look.color if alone else "white", markeredgewidth=1.0 if alone else 0.6)  # fmt: skip
+        bold = "bold" if mean == rivals.max() else "normal"  # as the tables mark the best
         ground = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
         axes.annotate(mean_std(mean, std, metric), (factor * mean, row), (0, 6), textcoords="offset points",
                       ha="center", va="bottom", fontsize=6.5, fontweight=bold, bbox=ground)  # fmt: skip
+
+
+def _measure(item: Item) -> str:
+    """What the measured dots are, in few words."""
+    if item.metrics[0] != "accuracy":
+        return "pseudo-label accuracy"
+    return "test accuracy" if item.id.startswith("sage_") else "client-mean accuracy"
 
 
 def _averages(paper: pd.DataFrame) -> dict[str, str]:
@@ -228,9 +240,9 @@ def _broken(rows: list[str]) -> list[str]:
 
 def _is_reference(series: str) -> bool:
     """Whether the row is what all others are read against."""
-    return series.startswith(("Zero-shot", "paper mode"))
+    return series.startswith(("Zero-shot", "paper mode")) or series == UPPER_REFERENCE
 
 
 def _row_look(series: str) -> Look:
-    """FedCoPL in its own colour, the others by their labels."""
-    return LOOKS[3] if "FedCoPL" in series else _LABELLED.get(series.rsplit("+ ", 1)[-1], LOOKS[0])
+    """The papers' own methods in their own colour, the others by their labels."""
+    return LOOKS[3] if is_own(series) else _LABELLED.get(series.rsplit("+ ", 1)[-1], LOOKS[0])

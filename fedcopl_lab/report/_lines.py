@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from fedcopl_lab.paper.items import Item
 from fedcopl_lab.report._curves import headline, looks_of
 from fedcopl_lab.report._style import DOUBLE, FAINT, QUIET, Look, legend_handle, new_figure, percent_axis
-from fedcopl_lab.report._words import metric_name, order
+from fedcopl_lab.report._words import is_own, metric_name, order
 
 _AXES = {"K": "clients K", "R": "participation R, share of the clients in a round"}
 
@@ -57,7 +57,7 @@ def _panel(axes: Axes, part: pd.DataFrame, looks: dict[str, Look], not_run: list
         beside = np.exp(0.009 * width * (place - (len(looks) - 1) / 2))
         axes.errorbar(by_level.index.to_numpy() * beside, 100 * by_level["mean"], 100 * by_level["std"].fillna(0),
                       color=look.color, marker=look.marker, markerfacecolor=look.face, linestyle=look.line,
-                      elinewidth=0.8, zorder=3 if "FedCoPL" in name else 2)  # fmt: skip
+                      elinewidth=0.8, zorder=3 if is_own(name) else 2)  # fmt: skip
     edge = np.exp(0.05 * width)
     for level in not_run:
         axes.axvspan(level / edge, level * edge, facecolor="#f6f6f6", edgecolor=FAINT, hatch="////",

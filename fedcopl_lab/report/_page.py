@@ -27,6 +27,7 @@ from fedcopl_lab.report._words import Setting, lines_of, mean_std, metric_name, 
 _HEAD = "fedcopl_main_table1"
 _DPI = 180
 _TOLD_UP_TO = 20  # values in a picture's alternative text
+_PICTURES_ONLY = ("split", "confidences", "theory")  # reads of many values per run: a picture and a CSV tell them
 _FOLDED = ("accuracy_sample_mean", "accuracy_global", "n_selected")  # measures a reader asks for second
 
 
@@ -92,7 +93,7 @@ def _together(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 def _entry(item: Item, numbers: pd.DataFrame, runs: pd.DataFrame, profile: str) -> dict[str, Any]:
     lines = lines_of(item, numbers)
     picture = light_png(draw(item, lines, profile), _DPI)
-    there = [metric for metric in item.metrics if metric in set(lines["metric"]) and item.reads != "split"]
+    there = [metric for metric in item.metrics if metric in set(lines["metric"]) and item.reads not in _PICTURES_ONLY]
     present = [metric for metric in there if metric not in _FOLDED]
     return {
         "item": item,
@@ -115,7 +116,8 @@ def _caption(item: Item, lines: pd.DataFrame, profile: str, metrics: Sequence[st
         return ""
     if item.reads == "manifests":
         return "Counted from the manifests of the data sets, not from a run"
-    when = {"rounds": ", after the last round", "first": ", first label phase", "labels": ", after the last round"}
+    when = {"rounds": ", after the last round", "first": ", first label phase", "labels": ", after the last round",
+            "pseudo_labels": ", in the last round"}  # fmt: skip
     seeds = seeds_text(lines, metrics[0])
     return f"Measured here: {setting_of(item, profile).short}; mean ± std, {seeds}{when.get(item.reads, '')}"
 
@@ -177,14 +179,14 @@ def _alternative(item: Item, lines: pd.DataFrame, metrics: Sequence[str]) -> str
              for cell in cells.to_dict("records")]  # fmt: skip
     if len(texts) > _TOLD_UP_TO:  # more than one listens to: the two ends
         texts = [f"lowest {texts[cells['mean'].argmin()]}", f"highest {texts[cells['mean'].argmax()]}"]
-    return f"{item.title}: {metric_name(metrics[0])}. {'; '.join(texts)}."
+    return f"{item.title}: {metric_name(metrics[0], item.id)}. {'; '.join(texts)}."
 
 
 def _doubts(item: Item) -> list[str]:
     known = set(claims()["item"])
     if item.source not in known:
         return []
-    table_of_paper = claims("fedcopl", item.source)
+    table_of_paper = claims(item.id.split("_")[0], item.source)
     doubtful = table_of_paper[table_of_paper["flag"] != ""]
     texts: dict[str, list[str]] = {}
     for line in doubtful.to_dict("records"):

@@ -25,24 +25,27 @@ def measured_table(lines: pd.DataFrame, metrics: Sequence[str]) -> dict[str, Any
     """
     if not metrics:
         return None
-    tables = {metric: table(lines, metric) for metric in metrics}
+    tables, of = {metric: table(lines, metric) for metric in metrics}, str(lines["item"].iloc[0])
     rows, columns = order(lines["series"]), order(lines["column"])
     cells = lines[["series", "column"]].drop_duplicates()
     if len(rows) == 1 or len(cells) < _SPARSE * len(rows) * len(columns):
-        return _line_by_line(tables, [(str(row), str(column)) for row, column in cells.to_numpy()], len(rows) == 1)
+        named = [(str(row), str(column)) for row, column in cells.to_numpy()]
+        return _line_by_line(tables, named, len(rows) == 1, of)
     places = [(metric, column) for metric, wide in tables.items() for column in wide.columns]
     texts = [[_cell(tables[metric], row, column) for metric, column in places] for row in rows]
     return {
-        "groups": [(metric_name(metric) + unit(metric), len(wide.columns)) for metric, wide in tables.items()],
+        "groups": [(metric_name(metric, of) + unit(metric), len(wide.columns)) for metric, wide in tables.items()],
         "columns": [column for _, column in places],
         "rows": list(zip(rows, texts, strict=True)),
     }
 
 
-def _line_by_line(tables: dict[str, pd.DataFrame], cells: list[tuple[str, str]], one_row: bool) -> dict[str, Any]:
+def _line_by_line(
+    tables: dict[str, pd.DataFrame], cells: list[tuple[str, str]], one_row: bool, of: str
+) -> dict[str, Any]:
     names = [column if one_row else f"{row}, {column}" for row, column in cells]
     texts = [[_cell(wide, row, column) for wide in tables.values()] for row, column in cells]
-    columns = [metric_name(metric) + unit(metric) for metric in tables]
+    columns = [metric_name(metric, of) + unit(metric) for metric in tables]
     return {"groups": [], "columns": columns, "rows": list(zip(names, texts, strict=True))}
 
 
@@ -71,7 +74,7 @@ def printed_tables(item: Item, lines: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _printed_table(item: Item, metric: str, found: pd.DataFrame, lines: pd.DataFrame) -> dict[str, Any]:
-    what = ", ".join(filter(None, (f"{'accuracy' if metric == 'accuracy' else metric_name(metric)} (%)",
+    what = ", ".join(filter(None, (f"{'accuracy' if metric == 'accuracy' else metric_name(metric)}{unit(metric)}",
                                    backbone(item.id))))  # fmt: skip
     run = set(lines.loc[lines["metric"] == metric, ["series", "column"]].itertuples(index=False, name=None))
     if item.drawing == "sweep":  # its columns are the swept levels: turn it round, so that it reads downwards

@@ -12,12 +12,18 @@ from fedcopl_lab.report._curves import MEAN_AND_BAND, curve, headline
 from fedcopl_lab.report._diagram import overview
 from fedcopl_lab.report._dots import table_dots
 from fedcopl_lab.report._lines import lines_picture
+from fedcopl_lab.report._sage_confidence import confidences_picture, thresholds_picture
+from fedcopl_lab.report._sage_convergence import curves_picture, reached_picture
+from fedcopl_lab.report._sage_kappa import decay_picture, kappa_picture
+from fedcopl_lab.report._sage_rounds import rounds_picture
+from fedcopl_lab.report._sage_theory import theory_picture
 from fedcopl_lab.report._skew import label_skew
 from fedcopl_lab.report._spread import spread
 from fedcopl_lab.report._statistics import statistics
 from fedcopl_lab.report._style import BLUE, DOUBLE, ORANGE, QUIET, Look, legend_handle, new_figure, percent_axis, style
 from fedcopl_lab.report._surface import surface
 from fedcopl_lab.report._sweeps import sweep
+from fedcopl_lab.report._two_skews import two_skews
 from fedcopl_lab.report._uploads_picture import uploads
 from fedcopl_lab.report._words import item_of, lines_of, order, setting_of
 
@@ -42,6 +48,8 @@ def draw(item_id: Item | str, numbers: pd.DataFrame | None = None, profile: str 
     with style():
         if item.drawing == "overview":
             return overview()
+        if item.drawing == "decay":
+            return decay_picture()
         if numbers is None:
             raise FedCoPLError(f"{item.id} cannot be drawn without numbers; pass measured({profile!r}) or collect(…)")
         return _DRAWINGS[item.drawing](item, lines_of(item, numbers, item.metrics[:1]), profile)
@@ -128,4 +136,12 @@ _DRAWINGS: dict[Drawing, Callable[[Item, pd.DataFrame, str], Figure]] = {
     "surface": surface,
     "sweep": sweep,
     "uploads": uploads,
+    "confidences": confidences_picture,
+    "thresholds": thresholds_picture,
+    "rounds": rounds_picture,
+    "curves": curves_picture,
+    "reached": reached_picture,
+    "kappa": kappa_picture,
+    "two_skews": two_skews,
+    "theory": theory_picture,
 }

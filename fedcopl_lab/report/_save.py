@@ -53,9 +53,8 @@ def save_item(
         contents["csv"] = to_csv(lines)
     if item.reads in ("final", "first"):
         metric = item.metrics[0]
-        told = (
-            f"{metric_name(metric)}; {setting_of(item, profile).short}; mean ± std over {seeds_text(lines, metric)}; %"
-        )
+        setting, seeds = setting_of(item, profile).short, seeds_text(lines, metric)
+        told = f"{metric_name(metric, item.id)}; {setting}; mean ± std over {seeds}; %"
         contents["tex"] = to_latex(lines, metric, caption=f"{item.title} ({told}).", label=f"tab:{item.id}")
     paths = []
     for suffix, content in contents.items():
@@ -89,7 +88,7 @@ def provenance(item: Item | str, numbers: pd.DataFrame, runs: pd.DataFrame, prof
         "source": item.source,
         "title": item.title,
         "question": item.question,
-        "metrics": {name: metric_name(name) for name in sorted(set(numbers["metric"]))},
+        "metrics": {name: metric_name(name, item.id) for name in sorted(set(numbers["metric"]))},
         "differs_from_the_paper": list(item.differs),
         "notebook": f"notebooks/{item.notebook}.ipynb",
         "command": command_of(item, profile),

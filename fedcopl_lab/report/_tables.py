@@ -53,7 +53,7 @@ def table(numbers: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
         for line in cells.to_dict("records")
     }
     wide = [[texts.get((row, column), "–") for column in columns] for row in rows]
-    return pd.DataFrame(wide, index=pd.Index(rows, name=metric_name(metric)), columns=columns)
+    return pd.DataFrame(wide, index=pd.Index(rows, name=metric_name(metric, numbers["item"].iloc[0])), columns=columns)
 
 
 def seeds_text(numbers: pd.DataFrame, metric: str = "accuracy") -> str:

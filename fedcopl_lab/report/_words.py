@@ -7,7 +7,7 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.paper.items import ITEMS, PAPER_SETS, Item, find_items
+from fedcopl_lab.paper.items import ITEMS, PAPER_SETS, SAGE_SETS, Item, find_items
 
 _METRICS = {
     "accuracy": "accuracy, mean over clients",
@@ -28,9 +28,39 @@ _METRICS = {
     "upload_distance_global": "distance of the global shares, guessed without upload",
     "upload_distance_uniform": "distance of equal shares, guessed without upload",
 }
-_COUNTS = ("n_selected", "train", "n_classes", "n_train", "n_test")
+_METRICS |= {
+    "labelled": "labelled images per client and class",
+    "unlabelled": "unlabelled images per client and class",
+    "local": "confidence of the local model",
+    "global": "confidence of the global model",
+    "n_local": "views labelled by the local model",
+    "n_global": "views labelled by the global model",
+    "n_views": "views scored",
+    "share_local": "labelled by the local model",
+    "share_global": "labelled by the global model",
+    "share_cpg": "labelled by either model (CPG)",
+    "share_added": "labelled by the global model only",
+    "share_agreeing": "views on which both models agree",
+    "lambda": "λ, mean",
+    "lambda_sure": "λ where the local model is confident",
+    "lambda_majority": "λ for the client's majority classes",
+    "lambda_minority": "λ for the client's minority classes",
+    "entropy_local": "entropy of the local predictions (nats)",
+    "entropy_global": "entropy of the global predictions (nats)",
+    "histogram_entropy_local": "entropy of the local confidences' histogram (nats)",
+    "histogram_entropy_global": "entropy of the global confidences' histogram (nats)",
+    "rounds_needed": "rounds to the accuracy",
+    "rounds_needed_smoothed": "rounds to the accuracy, 5-round mean",
+    "censored": "runs that never got there",
+    "censored_smoothed": "runs whose 5-round mean never got there",
+    "speed_up": "speed-up over FixMatch-LPL",
+}
+_COUNTS = ("n_selected", "train", "n_classes", "n_train", "n_test", "labelled", "unlabelled", "n_local", "n_global",
+           "n_views", "rounds_needed", "rounds_needed_smoothed")  # fmt: skip
+UPPER_REFERENCE = "FedAvg-SL"
+"""The row of SAGE's tables that reads every label: what the others may come near, no rival."""
 PAPERS = {"fedcopl": "FedCoPL", "sage": "SAGE"}
-_DATASETS = {"digits": "handwritten digits"} | {ours: papers for papers, ours in PAPER_SETS.items()}
+_DATASETS = {"digits": "handwritten digits"} | {ours: theirs for theirs, ours in (PAPER_SETS | SAGE_SETS).items()}
 _NUMBER_COLUMNS = ("item", "series", "column", "metric", "x", "y", "seed", "value")
 
 
@@ -127,9 +157,16 @@ def order(values: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(values))
 
 
-def metric_name(metric: str) -> str:
-    """A metric in words, such as ``pseudo-label accuracy``."""
+def metric_name(metric: str, item_id: str = "") -> str:
+    """A metric in words, such as ``pseudo-label accuracy``; SAGE's accuracy is that of one model for all clients."""
+    if metric == "accuracy" and item_id.startswith("sage_"):
+        return _METRICS["accuracy_global"]
     return _METRICS.get(metric, metric.replace("_", " "))
+
+
+def is_own(series: str) -> bool:
+    """Whether a row is a paper's own method."""
+    return "FedCoPL" in series or series == "SAGE"
 
 
 def unit(metric: str) -> str:
@@ -139,7 +176,7 @@ def unit(metric: str) -> str:
 
 def is_share(metric: str) -> bool:
     """Whether a metric is stored as a share and shown in percent."""
-    return "accuracy" in metric
+    return "accuracy" in metric or metric.startswith("share_")
 
 
 def scale(metric: str) -> float:

@@ -5,17 +5,32 @@ from collections.abc import Sequence
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import did_you_mean
 from fedcopl_lab.paper.items._columns import PAPER_SETS
-from fedcopl_lab.paper.items._item import SEEDS, Cell, Drawing, Item, NotRun
+from fedcopl_lab.paper.items._item import SEEDS, Cell, Drawing, Item, NotRun, Reads
 from fedcopl_lab.paper.items._main import MAIN
 from fedcopl_lab.paper.items._ours import OURS
+from fedcopl_lab.paper.items._sage import SAGE_OURS, SAGE_TABLES
+from fedcopl_lab.paper.items._sage_columns import SAGE_SETS
+from fedcopl_lab.paper.items._sage_figures import SAGE_FIGURES
 from fedcopl_lab.paper.items._supplement import SUPPLEMENT
 
-ITEMS: tuple[Item, ...] = (*MAIN, *SUPPLEMENT, *OURS)
+ITEMS: tuple[Item, ...] = (*MAIN, *SUPPLEMENT, *OURS, *SAGE_TABLES, *SAGE_FIGURES, *SAGE_OURS)
 
 GROUPS = ("paper", "beyond", "fedcopl", "sage", "all")
 """Names for several items at once; ``paper`` is what the papers show and the default."""
 
-__all__ = ["GROUPS", "ITEMS", "PAPER_SETS", "SEEDS", "Cell", "Drawing", "Item", "NotRun", "find_items"]
+__all__ = [
+    "GROUPS",
+    "ITEMS",
+    "PAPER_SETS",
+    "SAGE_SETS",
+    "SEEDS",
+    "Cell",
+    "Drawing",
+    "Item",
+    "NotRun",
+    "Reads",
+    "find_items",
+]
 
 
 def find_items(names: Sequence[str] | None = None) -> tuple[Item, ...]:

@@ -6,12 +6,15 @@ from typing import Any, Literal
 
 from fedcopl_lab.config import RunConfig
 
-Reads = Literal["final", "first", "rounds", "labels", "split", "manifests", "nothing"]
-"""What of each run an item takes: last round, first round, every round, every label phase and the last round, the
-split; or what stands in the manifests, or nothing."""
+Reads = Literal["final", "first", "rounds", "labels", "pseudo_labels", "confidences", "reached", "theory", "split",
+                "manifests", "nothing"]  # fmt: skip
+"""What of each run an item takes: last round, first round, every round, every label phase and the last round; of
+SAGE's runs what every round's pseudo-labels were worth, the confidences of the first rounds, the round in which the
+column's accuracy is reached, the entropies of its theory; the split; or what stands in the manifests, or nothing."""
 
 Drawing = Literal["overview", "statistics", "dots", "drift", "labels", "sweep", "lines", "surface", "skew", "spread",
-                  "uploads"]  # fmt: skip
+                  "uploads", "confidences", "thresholds", "rounds", "curves", "reached", "kappa", "decay", "two_skews",
+                  "theory"]  # fmt: skip
 """Kinds of picture; the report has one drawing function for each."""
 
 SEEDS = (0, 1, 2)
@@ -27,11 +30,13 @@ class Cell:
         series: row of the table or curve of the figure, such as ``"FedCoPL"``.
         column: column or panel, such as ``"β = 0.1"``.
         config: the run behind it, for seed 0.
+        seeds: seeds of this cell alone; None takes the item's.
     """
 
     series: str
     column: str
     config: RunConfig
+    seeds: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,11 @@ class Item:
     def runs(self, profile: str, seeds: Sequence[int] = SEEDS, **changes: Any) -> list[tuple[Cell, RunConfig]]:
         """Every (cell, run) of the item: its cells at each seed, with ``changes`` such as ``device``."""
         chosen = self.seeds if self.seeds is not None else seeds
-        return [(cell, replace(cell.config, seed=s, **changes)) for cell in self.cells(profile) for s in chosen]
+        return [
+            (cell, replace(cell.config, seed=s, **changes))
+            for cell in self.cells(profile)
+            for s in (chosen if cell.seeds is None else cell.seeds)
+        ]
 
     def __repr__(self) -> str:
         return f"Item({self.id}: {self.source}, {self.title})"

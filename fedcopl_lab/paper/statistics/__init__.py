@@ -13,6 +13,11 @@ from fedcopl_lab.paper.statistics import (
     label_skew,
     labels,
     parts,
+    sage_confidence,
+    sage_lambda,
+    sage_parts,
+    sage_results,
+    sage_theory,
     thresholds,
 )
 from fedcopl_lab.paper.statistics._registry import STATISTICS, Statistic, statistic
@@ -27,6 +32,11 @@ __all__ = [
     "label_skew",
     "labels",
     "parts",
+    "sage_confidence",
+    "sage_lambda",
+    "sage_parts",
+    "sage_results",
+    "sage_theory",
     "statistic",
     "thresholds",
 ]

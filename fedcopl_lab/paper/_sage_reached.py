@@ -1,0 +1,89 @@
+"""Rounds to an accuracy, for the tables of rounds: never dropped when a run does not get there."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedcopl_lab.paper._sage_rounds import Row
+from fedcopl_lab.paper._trends import Reached, log_speed_up, rounds_to
+
+WINDOW = 5
+"""Rounds of the running mean beside the raw curve."""
+
+REFERENCE = "FixMatch-LPL"
+"""The row that the paper's speed-ups are measured against."""
+
+
+def reached_lines(rows: Sequence[Row], column: str) -> Iterator[dict[str, Any]]:
+    """When a run reached a column's accuracy: a round number and whether it is only a bound, raw and smoothed.
+
+    Args:
+        rows: stored rounds.
+        column: the target in percent, such as ``"30 %"``.
+
+    Returns:
+        Lines of the metrics ``rounds_needed`` and ``rounds_needed_smoothed`` (for a run that never got there the
+        round after its last), ``censored`` and ``censored_smoothed`` (1 for such a run); x is the target.
+    """
+    target = float(column.split()[0])
+    accuracies = [100 * float(row["accuracy"]) for row in rows]
+    for ending, window in (("", 1), ("_smoothed", min(WINDOW, len(rows)))):
+        found = rounds_to(accuracies, target, window)
+        name = "rounds_needed" if not ending else "rounds_needed_smoothed"
+        yield {"metric": name, "x": target, "y": None, "value": float(found.round)}
+        yield {"metric": f"censored{ending}", "x": target, "y": None, "value": float(found.censored)}
+
+
+def speed_up_lines(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """How many times more rounds FixMatch-LPL needed at the same seed, for every collected number of rounds.
+
+    A run that never got there counts with its bound; the metric ``censored`` says which.
+    """
+    needed = [line for line in lines if line["metric"] == "rounds_needed"]
+    base = {(line["column"], line["seed"]): line["value"] for line in needed if line["series"] == REFERENCE}
+    return [
+        line | {"metric": "speed_up", "value": base[line["column"], line["seed"]] / line["value"]}
+        for line in needed
+        if (line["column"], line["seed"]) in base
+    ]
+
+
+def speed_ups(numbers: pd.DataFrame, smoothed: bool = False) -> pd.DataFrame:
+    """How many times more rounds FixMatch-LPL needs than each row, as a geometric mean over the seeds both have.
+
+    Args:
+        numbers: the lines of one table of rounds.
+        smoothed: count rounds to the running mean instead.
+
+    Returns:
+        Columns series, column, speed_up, n (seeds of both), bounds (how many of them hold only as a bound).
+
+    >>> speed_ups(measured("smoke").query("item == 'sage_supp_table6'"))
+
+    Shown in notebook ``sage_convergence``.
+    """
+    wide = reached_table(numbers, smoothed)
+    found = []
+    for (series, column), own in wide.groupby(["series", "column"], sort=False):
+        base = wide[(wide["series"] == REFERENCE) & (wide["column"] == column)]
+        both = own.merge(base, on="seed", suffixes=("", "_other"))
+        logs = [
+            log_speed_up(Reached(int(line["rounds_other"]), False), Reached(int(line["rounds"]), False))
+            for line in both.to_dict("records")
+        ]
+        bounds = int((both["censored"] | both["censored_other"]).sum())
+        found.append((series, column, 2 ** float(np.mean(logs)) if logs else np.nan, len(both), bounds))
+    return pd.DataFrame(found, columns=["series", "column", "speed_up", "n", "bounds"])
+
+
+def reached_table(numbers: pd.DataFrame, smoothed: bool = False) -> pd.DataFrame:
+    """One line per series, column and seed: rounds, and whether they are only a bound."""
+    names = ("rounds_needed_smoothed", "censored_smoothed") if smoothed else ("rounds_needed", "censored")
+    cell = ["series", "column", "seed"]
+    rounds, censored = (numbers[numbers["metric"] == name][[*cell, "value"]] for name in names)
+    joined = rounds.merge(censored, on=cell, suffixes=("", "_censored"))
+    return joined.assign(rounds=joined["value"].astype(int), censored=joined["value_censored"] > 0)[
+        [*cell, "rounds", "censored"]
+    ]
