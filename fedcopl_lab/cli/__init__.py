@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fedcopl_lab import __version__
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.cli import _commands
 
 EXAMPLES = """\
 examples:
@@ -55,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_plan(commands)
     _add_bench(commands)
     doctor = commands.add_parser("doctor", help="say what is there and what is missing")
-    doctor.set_defaults(command=_call_doctor)
+    doctor.set_defaults(command=_commands.doctor)
     return parser
 
 
@@ -67,8 +68,13 @@ def _add_reproduce(commands: "argparse._SubParsersAction[argparse.ArgumentParser
         "and figures/report.html, and compares with the committed measurements.",
     )
     _add_profile(parser)
-    parser.add_argument("--items", nargs="+", metavar="ITEM", help="ids such as fedcopl_main_table1 (default: all)")
-    parser.add_argument("--seeds", nargs="+", type=int, metavar="N", help="seeds (default: 0 1 2 3 4)")
+    parser.add_argument(
+        "--items",
+        nargs="+",
+        metavar="ITEM",
+        help="ids such as fedcopl_main_table1, or paper, beyond, fedcopl, sage, all (default: paper)",
+    )
+    parser.add_argument("--seeds", nargs="+", type=int, metavar="N", help="seeds (default: those of each item)")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or mps (default: cpu)")
     parser.add_argument("--jobs", type=int, help="runs at a time (default: one per core; one on a GPU)")
     parser.add_argument(
@@ -76,7 +82,12 @@ def _add_reproduce(commands: "argparse._SubParsersAction[argparse.ArgumentParser
     )
     parser.add_argument("--open", action="store_true", help="open the report in a browser at the end")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
-    parser.set_defaults(command=_call_reproduce)
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="list every run with its time and memory and what is not here; run nothing",
+    )
+    parser.set_defaults(command=_commands.reproduce)
 
 
 def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -97,7 +108,7 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")
     _add_settings(parser, "--set", "any setting of PromptConfig, such as beta=0.05 or q_conf=null")
-    parser.set_defaults(command=_call_run)
+    parser.set_defaults(command=_commands.run)
 
 
 def _add_runs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -105,12 +116,12 @@ def _add_runs(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     verbs = parser.add_subparsers(metavar="VERB", required=True)
     listing = verbs.add_parser("list", help="one line per run")
     _add_settings(listing, "--where", "only runs with this setting, such as method=FedCoPL")
-    listing.set_defaults(command=_call_runs_list)
+    listing.set_defaults(command=_commands.runs_list)
     show = verbs.add_parser("show", help="one run: settings, rounds, environment")
     show.add_argument("key", help="run key, or its beginning")
-    show.set_defaults(command=_call_runs_show)
+    show.set_defaults(command=_commands.runs_show)
     gc = verbs.add_parser("gc", help="delete runs that were never finished")
-    gc.set_defaults(command=_call_runs_gc)
+    gc.set_defaults(command=_commands.runs_gc)
 
 
 def _add_claims(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -123,7 +134,7 @@ def _add_claims(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     parser.add_argument("--paper", choices=("fedcopl", "sage"), help="one of the two (default: both)")
     parser.add_argument("--markdown", action="store_true", help="as a Markdown table")
     parser.add_argument("--stored", action="store_true", help="judge the stored runs instead")
-    parser.set_defaults(command=_call_claims)
+    parser.set_defaults(command=_commands.claims)
 
 
 def _add_data(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -142,7 +153,7 @@ def _add_data(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
             command.add_argument("--replace", action="store_true", help="fetch again what has a wrong checksum")
             command.add_argument("--quiet", action="store_true", help="no progress bar")
         command.add_argument("--root", metavar="FOLDER", help="instead of $FEDCOPL_LAB_DATA")
-        command.set_defaults(command=_call_data, verb=verb)
+        command.set_defaults(command=_commands.data, verb=verb)
 
 
 def _add_export(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -153,7 +164,7 @@ def _add_export(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     )
     _add_profile(parser)
     parser.add_argument("--out", metavar="FOLDER", help="where to write (default: the package's paper/measured)")
-    parser.set_defaults(command=_call_export)
+    parser.set_defaults(command=_commands.export)
 
 
 def _add_train_embedded(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -165,7 +176,7 @@ def _add_train_embedded(commands: "argparse._SubParsersAction[argparse.ArgumentP
     parser.add_argument("name", nargs="?", default="tiny", help="which model (default: tiny)")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="where to write")
     parser.add_argument("--steps", type=int, help="fewer steps, for a quick look")
-    parser.set_defaults(command=_call_train_embedded)
+    parser.set_defaults(command=_commands.train_embedded)
 
 
 def _add_plan(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -178,7 +189,7 @@ def _add_plan(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     parser.add_argument("--items", nargs="+", metavar="ITEM", help="ids such as fedcopl_main_table1 (default: all)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
     parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"), help="of training (default: fp32)")
-    parser.set_defaults(command=_call_plan)
+    parser.set_defaults(command=_commands.plan)
 
 
 def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -201,7 +212,7 @@ def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--threads", type=int, help="CPU threads (default: torch's own)")
     parser.add_argument("--out", metavar="FOLDER", help="where to write (default: figures/ of the checkout)")
     parser.add_argument("--resume", action="store_true", help="keep the cells that are in the table already")
-    parser.set_defaults(command=_call_bench_step)
+    parser.set_defaults(command=_commands.bench_step)
     parser = verbs.add_parser(
         "sage",
         help="one local step of SAGE: the plain form against ours",
@@ -216,7 +227,7 @@ def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
     parser.add_argument("--threads", type=int, help="CPU threads (default: torch's own)")
     parser.add_argument("--out", metavar="FOLDER", help="where to write (default: figures/ of the checkout)")
-    parser.set_defaults(command=_call_bench_sage)
+    parser.set_defaults(command=_commands.bench_sage)
 
 
 def _add_profile(parser: argparse.ArgumentParser) -> None:
@@ -225,89 +236,3 @@ def _add_profile(parser: argparse.ArgumentParser) -> None:
 
 def _add_settings(parser: argparse.ArgumentParser, flag: str, text: str) -> None:
     parser.add_argument(flag, action="append", default=[], dest="settings", metavar="NAME=VALUE", help=text)
-
-
-# The commands load their modules when called, so that --help and bad arguments answer at once. None has the name of a
-# module beside it: importing that module would put it in the function's place.
-
-
-def _call_reproduce(options: argparse.Namespace) -> int:
-    from fedcopl_lab.cli._reproduce import reproduce
-
-    return reproduce(
-        profile=options.profile, names=options.items, seeds=options.seeds, device=options.device, jobs=options.jobs,
-        out=options.out, open_report=options.open, progress=not options.quiet,
-    )  # fmt: skip
-
-
-def _call_run(options: argparse.Namespace) -> int:
-    from fedcopl_lab.cli._runs import run_one
-
-    return run_one(options)
-
-
-def _call_runs_list(options: argparse.Namespace) -> int:
-    from fedcopl_lab.cli._runs import list_runs
-
-    return list_runs(options.settings)
-
-
-def _call_runs_show(options: argparse.Namespace) -> int:
-    from fedcopl_lab.cli._runs import show_run
-
-    return show_run(options.key)
-
-
-def _call_runs_gc(options: argparse.Namespace) -> int:
-    from fedcopl_lab.cli._runs import remove_incomplete
-
-    return remove_incomplete()
-
-
-def _call_claims(options: argparse.Namespace) -> int:
-    from fedcopl_lab.cli._claims import claims
-
-    return claims(options.profile, options.paper, options.markdown, options.stored)
-
-
-def _call_data(options: argparse.Namespace) -> int:
-    from fedcopl_lab.cli._data import VERBS
-
-    return VERBS[options.verb](options)
-
-
-def _call_export(options: argparse.Namespace) -> int:
-    from fedcopl_lab.cli._reproduce import export
-
-    return export(options.profile, options.out)
-
-
-def _call_train_embedded(options: argparse.Namespace) -> int:
-    from fedcopl_lab.models import train_embedded
-
-    print(train_embedded(options.name, out_dir=options.out, steps=options.steps))
-    return 0
-
-
-def _call_plan(options: argparse.Namespace) -> int:
-    from fedcopl_lab.cli._bench import plan
-
-    return plan(options)
-
-
-def _call_bench_step(options: argparse.Namespace) -> int:
-    from fedcopl_lab.cli._bench import bench
-
-    return bench(options)
-
-
-def _call_bench_sage(options: argparse.Namespace) -> int:
-    from fedcopl_lab.cli._bench_sage import bench
-
-    return bench(options)
-
-
-def _call_doctor(options: argparse.Namespace) -> int:
-    from fedcopl_lab.cli._doctor import doctor
-
-    return doctor()

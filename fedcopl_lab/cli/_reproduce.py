@@ -10,8 +10,9 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import check_writable, checkout_root
-from fedcopl_lab._identity import key_of
-from fedcopl_lab.config import PromptConfig, configure
+from fedcopl_lab.cli._dry_run import dry_run
+from fedcopl_lab.cli._inputs import check_inputs, not_stored
+from fedcopl_lab.config import RunConfig, configure
 from fedcopl_lab.paper import (
     ITEMS,
     SEEDS,
@@ -41,6 +42,7 @@ def reproduce(
     out: str | None = None,
     open_report: bool = False,
     progress: bool = True,
+    dry: bool = False,
 ) -> int:
     """Compute, draw, write, compare; prints where the report is."""
     from fedcopl_lab.engine import sweep
@@ -48,10 +50,14 @@ def reproduce(
     items, profile = find_items(names), configure(profile).profile
     chosen = tuple(seeds) if seeds else SEEDS
     folder = Path(out) if out else figures_folder()
-    check_writable(folder)
+    if not dry:
+        check_writable(folder)
     configs = [config for _, _, config in runs_of(items, profile, chosen, device=device)]
     store = Store()
-    unique = list({key_of(config): config for config in configs}.values())
+    unique = list(dict.fromkeys(configs))
+    if dry:
+        return dry_run(unique, store)
+    check_inputs(not_stored(unique, store))
     jobs = jobs or (1 if device != "cpu" else os.cpu_count() or 1)
     _announce(items, unique, store, jobs, profile)
     start = time.perf_counter()
@@ -125,8 +131,8 @@ def _agreement(table: pd.DataFrame) -> str:
     return text + ("; another processor rounds differently, see the report" if len(off) else "")
 
 
-def _announce(items: Sequence[Item], configs: Sequence[PromptConfig], store: Store, jobs: int, profile: str) -> None:
-    missing = [config for config in configs if not store.run(key_of(config)).complete]
+def _announce(items: Sequence[Item], configs: Sequence[RunConfig], store: Store, jobs: int, profile: str) -> None:
+    missing = not_stored(configs, store)
     print(
         f"{len(items)} tables and figures in profile {profile}: {len(configs)} runs, {len(missing)} of them to compute"
     )
@@ -136,7 +142,7 @@ def _announce(items: Sequence[Item], configs: Sequence[PromptConfig], store: Sto
         )
 
 
-def _minutes(missing: Sequence[PromptConfig], jobs: int) -> str:
+def _minutes(missing: Sequence[RunConfig], jobs: int) -> str:
     """From the committed timings: per method where that run was timed, else the mean of all."""
     try:
         timed = measured_runs(missing[0].profile).groupby("method")["seconds"].mean()

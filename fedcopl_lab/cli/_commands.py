@@ -1,0 +1,88 @@
+"""The commands as functions of their parsed arguments.
+
+Each loads its module when called, so that --help and bad arguments answer at once.
+"""
+
+import argparse
+
+
+def reproduce(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli import _reproduce
+
+    return _reproduce.reproduce(
+        profile=options.profile, names=options.items, seeds=options.seeds, device=options.device, jobs=options.jobs,
+        out=options.out, open_report=options.open, progress=not options.quiet, dry=options.dry_run,
+    )  # fmt: skip
+
+
+def run(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli._runs import run_one
+
+    return run_one(options)
+
+
+def runs_list(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli._runs import list_runs
+
+    return list_runs(options.settings)
+
+
+def runs_show(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli._runs import show_run
+
+    return show_run(options.key)
+
+
+def runs_gc(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli._runs import remove_incomplete
+
+    return remove_incomplete()
+
+
+def claims(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli import _claims
+
+    return _claims.claims(options.profile, options.paper, options.markdown, options.stored)
+
+
+def data(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli._data import VERBS
+
+    return VERBS[options.verb](options)
+
+
+def export(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli import _reproduce
+
+    return _reproduce.export(options.profile, options.out)
+
+
+def train_embedded(options: argparse.Namespace) -> int:
+    from fedcopl_lab import models
+
+    print(models.train_embedded(options.name, out_dir=options.out, steps=options.steps))
+    return 0
+
+
+def plan(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli import _bench
+
+    return _bench.plan(options)
+
+
+def bench_step(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli._bench import bench
+
+    return bench(options)
+
+
+def bench_sage(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli._bench_sage import bench
+
+    return bench(options)
+
+
+def doctor(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli import _doctor
+
+    return _doctor.doctor()
