@@ -20,8 +20,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
+from fedcopl_lab.methods._batches import Batch
 from fedcopl_lab.methods._joint import joint_scores, pool_views
-from fedcopl_lab.methods._local_task import Batch, LocalTask, WeakScores
+from fedcopl_lab.methods._local_task import LocalTask, WeakScores
 from fedcopl_lab.methods._recipe import Losses, Recipe
 from fedcopl_lab.methods._semi_state import copied
 from fedcopl_lab.seeding import torch_generator

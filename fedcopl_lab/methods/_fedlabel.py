@@ -18,8 +18,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from fedcopl_lab.methods._batches import Batch
 from fedcopl_lab.methods._joint import joint_scores, pool_views
-from fedcopl_lab.methods._local_task import Batch, LocalTask, WeakScores
+from fedcopl_lab.methods._local_task import LocalTask, WeakScores
 from fedcopl_lab.methods._recipe import Losses, Recipe, RoundEnd
 from fedcopl_lab.methods._semi_state import SemiState, copied
 from fedcopl_lab.steps import CorrectedLabels, average_models, consistency_loss

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.methods._local_task import Batch, LocalTask
+from fedcopl_lab.methods._batches import Batch
+from fedcopl_lab.methods._local_task import LocalTask
 
 
 def pool_views(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
