@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
+from fedcopl_lab.config._baselines import BaselineConfig
 from fedcopl_lab.config._checks import check, check_counts
-from fedcopl_lab.config._run import RunConfig
 
 SageMethodName = Literal[
     "FedAvg", "FedProx", "FedAvg-SL", "FixMatch-LPL", "FixMatch-GPL", "FedProx+FixMatch", "FedAvg+FlexMatch",
@@ -22,7 +22,7 @@ STEM_CHANNELS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class SageConfig(RunConfig):
+class SageConfig(BaselineConfig):
     """Everything that decides the numbers of one federated semi-supervised run (SAGE Sec. 4-5, supplement A).
 
     ``batch_size`` counts the labelled images of a step. The comments name what paper and released code say
@@ -70,8 +70,6 @@ class SageConfig(RunConfig):
     lambda_u: float = 1.0  # weight of the unsupervised loss
     n_probe: int = 512  # test images on which local models are compared before they are merged, for the log
     log_both: bool = True  # score weak views with the global model too, where only the log needs it
-    # baselines
-    mu_prox: float = 0.001  # FedProx: (mu/2) * squared distance to the round's start
     # machine
     channels_last: bool = True
     precision: Literal["fp32", "bf16"] = "fp32"  # of training; pseudo-labels, losses and tests stay fp32
@@ -102,7 +100,7 @@ class SageConfig(RunConfig):
             value = getattr(self, name)
             optional = name == "fixed_weight"
             check(name, value, lambda v, optional=optional: (v is None and optional) or 0 <= v <= 1, "in [0, 1]")
-        for name in ("kappa", "lambda_u", "mu_prox"):
+        for name in ("kappa", "lambda_u"):
             check(name, getattr(self, name), lambda v: 0 <= v < math.inf, "0 or more")
         check("label_share", self.label_share, lambda v: 0 < v < 1, "a share in (0, 1), such as 0.1")
         check("width", self.width, lambda v: v > 0 and (v * STEM_CHANNELS).is_integer(),

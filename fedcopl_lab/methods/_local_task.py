@@ -86,6 +86,7 @@ class LocalTask:
         model: the model in training, which is sent at the end.
         global_model: the round's global model, frozen, in evaluation mode.
         models: further models of the recipe, by name.
+        optimisers: what trains them, by the same names.
         received: what else the server sent.
         memory: what the client keeps; hooks change it, and the next round of this client finds it.
         send: what else the client will send; hooks fill it.
@@ -108,7 +109,8 @@ class LocalTask:
         self.start = start | _own_statistics(memory or {})
         self.model, self.global_model = _workers(setting)
         self._load_start()
-        self.models: dict[str, ResNet8] = {}
+        self.models: dict[str, nn.Module] = {}
+        self.optimisers: dict[str, torch.optim.Optimizer] = {}
         self.received = dict(received or {})
         self.memory = copied(dict(memory or {}))
         self.send: Tensors = {}

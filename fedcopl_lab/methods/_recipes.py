@@ -4,6 +4,12 @@ from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import pick
+from fedcopl_lab.methods._feddb import FEDDB
+from fedcopl_lab.methods._feddure import FEDDURE
+from fedcopl_lab.methods._fedlabel import FEDLABEL
+from fedcopl_lab.methods._fedloke import FEDLOKE
+from fedcopl_lab.methods._fedmatch import FEDMATCH
+from fedcopl_lab.methods._flexmatch import FLEXMATCH
 from fedcopl_lab.methods._local_task import LocalTask, WeakScores
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.steps import CorrectedLabels, confident_labels, correct_pseudo_labels, proximal_term
@@ -40,6 +46,12 @@ RECIPES: dict[str, Recipe] = {
     "FixMatch-LPL": Recipe(label=local_labels),
     "FixMatch-GPL": Recipe(label=global_labels, uses_global=True),
     "FedProx+FixMatch": Recipe(label=local_labels, regulariser=pull_to_start),
+    "FedAvg+FlexMatch": FLEXMATCH,
+    "FedMatch": FEDMATCH,
+    "FedLabel": FEDLABEL,
+    "FedLoKe": FEDLOKE,
+    "FedDure": FEDDURE,
+    "FedDB": FEDDB,
     "SAGE": Recipe(label=corrected_labels, uses_global=True),
 }
 """Every method that can be run."""

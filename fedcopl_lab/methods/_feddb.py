@@ -1,0 +1,149 @@
+"""FedDB: divide predictions by what the model predicts on average, and merge clients so that this becomes uniform.
+
+From the paper (IJCAI 2024): a(y), the mean prediction over a client's pool; labels q(y|u) proportional to
+p(y|u) / a(y); weights b on the simplex for which sum b_m a_m comes nearest to the uniform distribution. From
+public code: a moving average of a with weight 0.5 over the strong views of each step, confidence 0.95, server
+momentum 0.5, and a search for b of 100 steps, each of which applies weight decay 0.9 and a softmax, so that it ends
+near the uniform weights. Our port: labels for every batch by the model in training (public code: by the round's
+start, once; ``feddb_labels="round"`` does that on the fly), b solved exactly by default, running statistics of
+batch normalisation averaged, the common optimiser without clipping and without cosine schedule.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy.optimize import nnls
+from torch import Tensor
+from torch.nn import functional as F
+
+from fedcopl_lab.methods._batches import Batch
+from fedcopl_lab.methods._joint import joint_scores, pool_views
+from fedcopl_lab.methods._local_task import LocalTask, WeakScores
+from fedcopl_lab.methods._recipe import Losses, Recipe, RoundEnd
+from fedcopl_lab.methods._semi_setting import SemiSetting
+from fedcopl_lab.methods._semi_state import SemiState, Tensors
+from fedcopl_lab.steps import CorrectedLabels, average_models, confident_labels, consistency_loss, model_scores
+
+_MEAN = "mean prediction"
+_VELOCITY = "velocity/"
+_KEPT = 0.5  # of the mean prediction, in each step
+_SMALLEST = 1e-6  # a class that is never predicted must not get all labels
+_SEARCH_STEPS, _SEARCH_DECAY, _NESTEROV = 100, 0.9, 1.9  # a first Nesterov step of momentum 0.9 counts 1.9 times
+
+
+def debiased_scores(scores: Float[Tensor, "n c"], mean: Float[Tensor, "c"]) -> Float[Tensor, "n c"]:
+    """Scores whose softmax is proportional to p(y|u) / a(y) (FedDB Sec. 4.1).
+
+    Args:
+        scores: of weak views, [n, C].
+        mean: a, the mean prediction, [C]; entries below 1e-6 count as that.
+
+    >>> debiased_scores(torch.zeros(1, 2), torch.tensor([0.8, 0.2])).softmax(dim=1)
+    tensor([[0.2000, 0.8000]])
+
+    Shown in notebook ``sage_methods``.
+    """
+    return scores.detach() - mean.clamp(min=_SMALLEST).log()
+
+
+def balancing_weights(means: Float[Tensor, "k c"]) -> Float[Tensor, "k"]:
+    """Weights b >= 0 of sum 1 that minimise the squared distance of sum b_k a_k to the uniform distribution.
+
+    The nearest point to 0 of the hull of the a_k - 1/C is, up to its length, the non-negative solution of least
+    squares with a further row of ones towards 1 (FedDB Sec. 4.2).
+
+    Args:
+        means: mean predictions of the clients, [K, C].
+
+    Returns:
+        The weights in float64, [K].
+
+    >>> balancing_weights(torch.tensor([[0.8, 0.2], [0.4, 0.6]])).tolist()
+    [0.25, 0.75]
+
+    Shown in notebook ``sage_methods``.
+    """
+    gaps = means.double().cpu() - 1 / means.shape[1]
+    rows = torch.cat([gaps.T, torch.ones(1, len(means), dtype=torch.float64)]).numpy()
+    towards = np.zeros(len(rows))
+    towards[-1] = 1
+    solution = torch.from_numpy(nnls(rows, towards)[0])
+    return solution / solution.sum()
+
+
+def searched_weights(means: Float[Tensor, "k c"]) -> Float[Tensor, "k"]:
+    """Weights as the public code searches them: 100 decaying steps, each projected by a softmax.
+
+    >>> searched_weights(torch.tensor([[0.5, 0.5], [0.5, 0.5]])).tolist()
+    [0.5, 0.5]
+    """
+    means = means.double().cpu()
+    k, c = means.shape
+    weights = torch.full((k,), 1 / k, dtype=torch.float64)
+    for _ in range(_SEARCH_STEPS):
+        slope = 2 / c * means @ (weights @ means - 1 / c)
+        weights = (weights - _NESTEROV * (slope + _SEARCH_DECAY * weights)).softmax(dim=0)
+    return weights
+
+
+def measure_bias(task: LocalTask) -> None:
+    """The round's start predicts the whole pool once."""
+    setting = task.setting
+    scores = model_scores(task.global_model, setting.images[task.pool], setting.training)
+    task.send[_MEAN] = scores.float().softmax(dim=1).mean(dim=0)
+
+
+def debiased_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
+    """Labels after division by the mean prediction."""
+    given = scores.local if task.config.feddb_labels == "batch" or scores.global_ is None else scores.global_
+    adjusted = debiased_scores(given, task.send[_MEAN])
+    return confident_labels(adjusted, task.config.threshold, soft=task.config.target == "soft")
+
+
+def debiased_step(task: LocalTask, batch: Batch) -> Losses:
+    """Labelled, weak and strong views in one forward pass; the mean prediction follows the strong ones."""
+    views, strong_views, places = pool_views(batch)
+    labelled, weak, strong = joint_scores(task, task.model, batch.labelled, views, strong_views)
+    local = task.eval_scores(task.model, views) if task.config.pl_bn == "eval" else weak.detach()
+    seen = WeakScores(local=local, global_=task.global_scores(views), places=places)
+    labels = debiased_labels(task, seen)
+    task.note(seen, labels)
+    task.send[_MEAN] = _KEPT * task.send[_MEAN] + (1 - _KEPT) * strong.detach().softmax(dim=1).mean(dim=0)
+    losses = {
+        "supervised": F.cross_entropy(labelled, batch.labels),
+        "unsupervised": consistency_loss(strong, labels.target, labels.used, task.config.kl),
+    }
+    task.descend(losses["supervised"] + task.config.lambda_u * losses["unsupervised"])
+    return losses
+
+
+def send_nothing(setting: SemiSetting, state: SemiState, participants: Sequence[int]) -> dict[int, Tensors]:
+    """Clients get the model alone; the velocity stays on the server."""
+    return {client: {} for client in participants}
+
+
+def merge_balanced(end: RoundEnd) -> SemiState:
+    """The balanced mean of the clients' models, approached with momentum."""
+    config = end.setting.config
+    means = torch.stack([update.sent[_MEAN] for update in end.updates.values()])
+    weights = balancing_weights(means) if config.feddb_weights == "exact" else searched_weights(means)
+    mean = average_models([update.model for update in end.updates.values()], weights)
+    learned = [name for name, _ in end.setting.new_model().named_parameters()]
+    velocity: Tensors = {}
+    for name in learned:
+        step = end.before.model[name] - mean[name]
+        before = end.before.extras.get(f"{_VELOCITY}{name}")
+        velocity[name] = step if before is None else config.feddb_momentum * before + step
+    moved = {name: end.before.model[name] - velocity[name] for name in learned}
+    extras = {f"{_VELOCITY}{name}": value for name, value in velocity.items()}
+    return replace(end.before, model=mean | moved, extras=extras)
+
+
+FEDDB = Recipe(
+    uses_global=True, begin=measure_bias, label=debiased_labels, step=debiased_step, message=send_nothing,
+    merge=merge_balanced,
+)  # fmt: skip
+"""Debiased labels and a debiased mean."""

@@ -1,0 +1,38 @@
+"""Semi-supervised tasks as small as they get: four channels, two steps, real digits."""
+
+import pytest
+
+from fedcopl_lab import configure
+from fedcopl_lab.methods import SemiSetting, open_method
+from fedcopl_lab.methods._local_task import LocalTask
+from fedcopl_lab.methods._recipes import recipe_of
+
+TINY = {"width": 0.25, "rounds": 2, "n_probe": 20, "steps_per_epoch": 2}
+
+
+@pytest.fixture
+def tiny_config():
+    """Function: a method's configuration at the smallest size."""
+    return lambda method, **changes: configure("smoke", method=method, **{**TINY, **changes})
+
+
+@pytest.fixture
+def start_task(tiny_config):
+    """Function: one client's round of a method, before its first step; ``begun`` runs the method's first hook."""
+
+    def start(method, client=0, round_index=0, received=None, memory=None, begun=False, model=None, **changes):
+        config = tiny_config(method, **changes)
+        setting = SemiSetting.of(config)
+        model = dict(setting.new_model().state_dict()) if model is None else model
+        task = LocalTask(setting, recipe_of(method), client, round_index, model, received, memory)
+        if begun:
+            task.recipe.begin(task)
+        return task
+
+    return start
+
+
+@pytest.fixture
+def open_tiny(tiny_config):
+    """Function: a method with its data, at the smallest size."""
+    return lambda method, **changes: open_method(tiny_config(method, **changes))
