@@ -10,6 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from fedcopl_lab.paper import collect
+from fedcopl_lab.paper._sage_theory import CLIENT_METRICS
 from fedcopl_lab.paper.items import ITEMS, Item, find_items
 from fedcopl_lab.report import draw
 
@@ -37,11 +38,34 @@ def made_up() -> MakeUp:
 
 def _lines(item: Item, rounds: int, clients: int, series: str, draw: np.random.Generator) -> Iterator[dict[str, Any]]:
     if item.reads == "split":
-        for client in range(clients):
-            for label in range(10):
-                yield {"metric": "train", "x": label, "y": client, "value": int(draw.integers(0, 50))}
+        for metric in item.metrics:
+            for client in range(clients):
+                for label in range(10):
+                    yield {"metric": metric, "x": label, "y": client, "value": int(draw.integers(0, 50))}
         return
-    rounds_read = {"rounds": range(1, rounds + 1), "labels": range(1, rounds + 1, 2), "first": [1]}
+    if item.reads == "confidences":
+        for metric in item.metrics:
+            for place, share in enumerate(draw.dirichlet(np.ones(20))):
+                yield {"metric": metric, "x": place / 20, "y": None, "value": share}
+        return
+    if item.reads == "reached":
+        needed = int(draw.integers(1, rounds + 2))
+        values = {"rounds_needed": needed, "censored": needed > rounds, "speed_up": 2.0}
+        yield from ({"metric": name, "x": 30, "y": None, "value": float(value)} for name, value in values.items())
+        return
+    if item.reads == "theory":
+        for metric in item.metrics:
+            per_client, by_level = metric in CLIENT_METRICS, metric.endswith("agreeing")
+            for place in range(clients if per_client else 9 if by_level else 1):
+                x, y = (place, None) if by_level else (rounds, place if per_client else None)
+                yield {"metric": metric, "x": x, "y": y, "value": float(draw.uniform(0.3, 0.9))}
+        return
+    rounds_read = {
+        "rounds": range(1, rounds + 1),
+        "pseudo_labels": range(1, rounds + 1),
+        "labels": range(1, rounds + 1, 2),
+        "first": [1],
+    }
     for number in rounds_read.get(item.reads, [rounds]):
         for metric in item.metrics:
             if series.startswith("Zero-shot") and metric in ("label_accuracy", "n_selected"):
