@@ -50,7 +50,7 @@ def channel_statistics(
     >>> channel_statistics(load_dataset("digits"), "train", "authors").mean.tolist()[0]
     0.49140000343322754
 
-    Shown in notebook ``sage_augmentation``.
+    Shown in notebook ``sage_step_by_step``.
     """
     if dataset.name == "cifar10" and norm == "matched":
         return _pair(_TRAINING)

@@ -111,7 +111,7 @@ def apply_operation(name: str, images: Images, levels: Levels, negative: Signs) 
     >>> apply_operation("Identity", images, levels, signs).equal(images)
     True
 
-    Shown in notebook ``sage_augmentation``.
+    Shown in notebook ``sage_step_by_step``.
     """
     if name in TONES:
         return TONES[name](images, levels)

@@ -123,7 +123,7 @@ def weak_view(images: UInt8[Tensor, "n 3 h w"], draws: WeakDraws) -> UInt8[Tenso
     >>> weak_view(images, draw_weak(len(images), 32, generator)).shape == images.shape
     True
 
-    Shown in notebook ``sage_augmentation``.
+    Shown in notebook ``sage_step_by_step``.
     """
     _check(images, len(draws))
     size, device = images.shape[-1], images.device
@@ -155,7 +155,7 @@ def strong_view(
     >>> strong_view(images, draw_strong(len(images), 32, generator)).shape == images.shape
     True
 
-    Shown in notebook ``sage_augmentation``.
+    Shown in notebook ``sage_step_by_step``.
     """
     _check(images, len(draws))
     views = weak_view(images, draws.weak)

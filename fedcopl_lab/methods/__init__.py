@@ -3,6 +3,7 @@
 from fedcopl_lab.methods._few_shot_labels import cpl, fpl, upl
 from fedcopl_lab.methods._label_phase import LabelPhase
 from fedcopl_lab.methods._labels import copl, make_labels, oracle
+from fedcopl_lab.methods._local_task import LocalTask
 from fedcopl_lab.methods._open import Method, open_method
 from fedcopl_lab.methods._predicting import ClientModels, predict_images
 from fedcopl_lab.methods._prompting import PromptMethod
@@ -20,6 +21,7 @@ __all__ = [
     "ClientModels",
     "FederationState",
     "LabelPhase",
+    "LocalTask",
     "Method",
     "PromptMethod",
     "Recipe",

@@ -92,7 +92,7 @@ def draw_resnet8(
     >>> draw_resnet8(10, channels=8)(torch.zeros(2, 3, 8, 8)).shape
     torch.Size([2, 10])
 
-    Shown in notebook ``sage_local_step``.
+    Shown in notebook ``sage_step_by_step``.
     """
     generator = torch.Generator().manual_seed(0) if generator is None else generator
     with torch.device("meta"):  # layers draw from the global generator when made; these are not drawn at all

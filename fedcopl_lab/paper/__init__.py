@@ -1,5 +1,6 @@
 """What the papers print, what was measured here, and which runs each table and figure needs."""
 
+from fedcopl_lab.paper._sage_reached import speed_ups
 from fedcopl_lab.paper.claims import claims
 from fedcopl_lab.paper.collect import collect, run_table, runs_of
 from fedcopl_lab.paper.discrepancies import discrepancies
@@ -35,6 +36,7 @@ __all__ = [
     "run_table",
     "runs_of",
     "same_verdicts",
+    "speed_ups",
     "verdicts",
     "write_claims",
     "write_measured",

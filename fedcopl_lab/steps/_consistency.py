@@ -31,7 +31,7 @@ def consistency_loss(
     >>> consistency_loss(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]), torch.tensor([True]))
     tensor(0.6931)
 
-    Shown in notebook ``sage_local_step``.
+    Shown in notebook ``sage_step_by_step``.
     """
     log_p = F.log_softmax(strong_logits.float(), dim=1)
     if kl == "forward":

@@ -69,7 +69,7 @@ def correct_pseudo_labels(
     >>> labels.weight.tolist(), labels.used.tolist()
     ([1.0], [True])
 
-    Shown in notebook ``sage_local_step``.
+    Shown in notebook ``sage_step_by_step``.
     """
     _check(local_logits, global_logits, threshold, kappa, fixed_weight)
     local, global_ = (logits.detach().float().softmax(dim=1) for logits in (local_logits, global_logits))
@@ -102,7 +102,7 @@ def confident_labels(logits: Float[Tensor, "n c"], threshold: float = 0.95, soft
     >>> confident_labels(torch.tensor([[9.0, 0.0], [0.1, 0.0]])).used.tolist()
     [True, False]
 
-    Shown in notebook ``sage_local_step``.
+    Shown in notebook ``sage_step_by_step``.
     """
     _check(logits, logits, threshold, 0.0, None)
     p = logits.detach().float().softmax(dim=1)

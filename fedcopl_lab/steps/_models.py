@@ -32,7 +32,7 @@ def average_models(states: Sequence[ModelState], weights: Real[Tensor, "k"]) -> 
     >>> average_models([{"w": torch.tensor([1.0])}, {"w": torch.tensor([3.0])}], torch.tensor([1, 1]))
     {'w': tensor([2.])}
 
-    Shown in notebook ``sage_local_step``.
+    Shown in notebook ``sage_step_by_step``.
     """
     if not states:
         raise FedCoPLError("average_models got 0 models; expected at least one")

@@ -24,6 +24,9 @@ def evidence_of(tmp_path, monkeypatch) -> Callable[..., Evidence]:
             rows = None if folder.exists() else world(config)
             if rows is not None:
                 (folder / "rounds").mkdir(parents=True)
+                split = rows[0].pop("split", None)
+                if split is not None:
+                    (folder / "split.json").write_text(to_json(split))
                 (folder / "config.json").write_text(to_json(config.as_dict()))
                 for row in rows:
                     (folder / "rounds" / f"{row['round']:04d}.json").write_text(to_json(row))

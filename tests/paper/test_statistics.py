@@ -246,8 +246,11 @@ def test_the_verdict_is_the_made_up_truth(name, world, verdict, evidence_of) -> 
     assert judged.text
 
 
+FEDCOPL = [name for name in judged_claims("fedcopl")["statistic"] if name]
+
+
 def test_every_statistic_is_tested_both_ways() -> None:
-    for name in STATISTICS:
+    for name in FEDCOPL:
         found = {verdict for other, _, verdict in CASES if other == name}
         assert YES in found, name
         assert len(found) > 1, name

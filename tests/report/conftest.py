@@ -10,6 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from fedcopl_lab.paper import collect
+from fedcopl_lab.paper._sage_theory import CLIENT_METRICS
 from fedcopl_lab.paper.items import ITEMS, Item, find_items
 from fedcopl_lab.report import draw
 
@@ -35,19 +36,49 @@ def made_up() -> MakeUp:
     return make
 
 
-def _lines(item: Item, rounds: int, clients: int, series: str, draw: np.random.Generator) -> Iterator[dict[str, Any]]:
-    if item.reads == "split":
-        for client in range(clients):
-            for label in range(10):
-                yield {"metric": "train", "x": label, "y": client, "value": int(draw.integers(0, 50))}
+Line = dict[str, Any]
+
+
+def _lines(item: Item, rounds: int, clients: int, series: str, draw: np.random.Generator) -> Iterator[Line]:
+    special = {"split": _split, "confidences": _confidences, "reached": _reached, "theory": _theory}
+    if item.reads in special:
+        yield from special[item.reads](item, rounds, clients, draw)
         return
-    rounds_read = {"rounds": range(1, rounds + 1), "labels": range(1, rounds + 1, 2), "first": [1]}
+    every = range(1, rounds + 1)
+    rounds_read = {"rounds": every, "pseudo_labels": every, "labels": range(1, rounds + 1, 2), "first": [1]}
     for number in rounds_read.get(item.reads, [rounds]):
         for metric in item.metrics:
             if series.startswith("Zero-shot") and metric in ("label_accuracy", "n_selected"):
                 continue
             value = 400.0 if metric == "n_selected" else float(draw.uniform(0.3, 0.9))
             yield {"metric": metric, "x": number, "y": None, "value": value}
+
+
+def _split(item: Item, rounds: int, clients: int, draw: np.random.Generator) -> Iterator[Line]:
+    for metric in item.metrics:
+        for client in range(clients):
+            for label in range(10):
+                yield {"metric": metric, "x": label, "y": client, "value": int(draw.integers(0, 50))}
+
+
+def _confidences(item: Item, rounds: int, clients: int, draw: np.random.Generator) -> Iterator[Line]:
+    for metric in item.metrics:
+        for place, share in enumerate(draw.dirichlet(np.ones(20))):
+            yield {"metric": metric, "x": place / 20, "y": None, "value": share}
+
+
+def _reached(item: Item, rounds: int, clients: int, draw: np.random.Generator) -> Iterator[Line]:
+    needed = int(draw.integers(1, rounds + 2))
+    values = {"rounds_needed": needed, "censored": needed > rounds, "speed_up": 2.0}
+    yield from ({"metric": name, "x": 30, "y": None, "value": float(value)} for name, value in values.items())
+
+
+def _theory(item: Item, rounds: int, clients: int, draw: np.random.Generator) -> Iterator[Line]:
+    for metric in item.metrics:
+        per_client, by_level = metric in CLIENT_METRICS, metric.endswith("agreeing")
+        for place in range(clients if per_client else 9 if by_level else 1):
+            x, y = (place, None) if by_level else (rounds, place if per_client else None)
+            yield {"metric": metric, "x": x, "y": y, "value": float(draw.uniform(0.3, 0.9))}
 
 
 @pytest.fixture(scope="session")

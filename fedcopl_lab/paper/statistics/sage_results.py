@@ -129,7 +129,7 @@ def _best(runs: Evidence, columns: Mapping[str, Settings]) -> Judged:
             continue
         known[name] = row
     if not known:
-        raise NotTestedError(f"needs several seeds of other methods with profile {runs.profile}")
+        raise NotTestedError("needs 3 seeds of other methods; none has them")
     judged = judge_every_case(_leads(runs, columns, known))
     missing = [name for name in RIVALS if name not in known]
     if not missing or judged.verdict in ("does not hold", "not tested"):
