@@ -10,6 +10,6 @@ __getattr__, __dir__ = lazy_names(
         "environment": "._environment",
         "bench_step": "._bench",
         "plan_run": "._plan",
-        "measure_rates": "._plan",
+        "measure_rates": "._rates",
     },
 )
