@@ -79,19 +79,17 @@ def test_prox_with_gradient_equals_the_loss_by_hand(small):
 
 
 def test_a_strong_proximal_term_holds_the_prompts(small):
-    changes = whole_batch(lr=1e-3)
-    runs = (replace(config_of("PromptProx", prox_mu=mu, **changes), local_epochs=8) for mu in (0.0, 900.0))
-    free, held = (trained(small, config) for config in runs)
+    """The pull equals the gradient at gradient / mu, 2 of the free run's first steps; its later ones are shorter."""
+    changes = whole_batch(lr=1e-4)
+    runs = (config_of("PromptProx", prox_mu=mu, **changes) for mu in (0.0, 5000.0))
+    free, held = (trained(small, replace(config, batch_size=7, local_epochs=20)) for config in runs)
     start = start_of(small)
     assert (held.text - start.text).norm() < 0.5 * (free.text - start.text).norm()
 
 
-def test_the_proximal_term_is_half_mu_times_the_squared_distance():
-    ones = {"text": torch.ones(2, 3), "visual": torch.ones(4)}
-    zeros = {part: torch.zeros_like(value) for part, value in ones.items()}
-    assert float(proximal_term(ones, zeros, 0.5)) == pytest.approx(0.25 * 10)
-    leaf = torch.ones(2, requires_grad=True)
-    assert not proximal_term({"text": leaf}, {"text": torch.zeros(2)}, 0.5, gradient=False).requires_grad
+def test_the_proximal_term_is_half_the_squared_distance_over_all_prompts():
+    ones = [torch.ones(2, 3), torch.ones(4)]
+    assert float(proximal_term(ones, [torch.zeros_like(value) for value in ones])) == pytest.approx(5.0)
 
 
 def test_candidate_loss_sums_probabilities_over_the_set():
