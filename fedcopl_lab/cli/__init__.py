@@ -188,7 +188,10 @@ def _add_plan(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     _add_profile(parser)
     parser.add_argument("--items", nargs="+", metavar="ITEM", help="ids such as fedcopl_main_table1 (default: all)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
-    parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"), help="of training (default: fp32)")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), help="of training (default: the run's own)")
+    parser.add_argument("--rate", type=float, metavar="GFLOPS", help="another machine's GFLOP/s instead of measuring")
+    parser.add_argument("--method", help="one run of this method instead of the items'")
+    _add_settings(parser, "--set", "one run with this setting, such as dataset=cifar10:300 or clients_per_forward=2")
     parser.set_defaults(command=_commands.plan)
 
 

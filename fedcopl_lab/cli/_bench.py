@@ -1,4 +1,4 @@
-"""``fedcopl-lab bench step`` and ``fedcopl-lab plan``: what a step costs here, and what a profile will cost."""
+"""``fedcopl-lab bench step``: what a training step costs here."""
 
 import argparse
 import itertools
@@ -88,46 +88,3 @@ def _of_cell(table: pd.DataFrame, backbone: str, classes: int) -> pd.DataFrame:
 
 def _csv(table: pd.DataFrame) -> str:
     return table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
-
-
-def plan(options: argparse.Namespace) -> int:
-    """Say what the tables and figures of a profile will cost on this machine."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "5")
-    from fedcopl_lab._identity import key_of
-    from fedcopl_lab.config import configure
-    from fedcopl_lab.engine import measure_rates, plan_run
-    from fedcopl_lab.engine._local import check_device
-    from fedcopl_lab.engine._plan import dataset_sizes, shape_of
-    from fedcopl_lab.paper import SEEDS, find_items, runs_of
-
-    check_device(options.device)
-    profile = configure(options.profile).profile
-    precision = options.precision
-    items = find_items(options.items)
-    configs = [config for _, _, config in runs_of(items, profile, SEEDS, device=options.device)]
-    unique = list({key_of(config): config for config in configs}.values()) or [configure(profile)]
-    for config in unique:
-        shape_of(config)
-    lines = []
-    for config in unique:
-        rates = measure_rates(
-            config.clip, dataset_sizes(config.dataset)[2], device=options.device, precision=precision,
-            batch=config.batch_size if config.clip == "tiny" else 16,
-        )  # fmt: skip
-        cost = plan_run(config, rates)
-        lines.append(
-            {"clip": config.clip, "dataset": config.dataset, "method": config.method, "runs": 1, "steps": cost.steps,
-             "PFLOP": cost.flop / 1e15, "hours": cost.seconds / 3600, "memory_gb": cost.bytes / 1e9}
-        )  # fmt: skip
-    table = pd.DataFrame(lines)
-    sums = table.groupby(["clip", "dataset", "method"], as_index=False).agg(
-        runs=("runs", "sum"), steps=("steps", "sum"), PFLOP=("PFLOP", "sum"), hours=("hours", "sum"),
-        memory_gb=("memory_gb", "max"),
-    )  # fmt: skip
-    print(f"profile {profile} on {options.device}, one run at a time, rates measured now with random weights")
-    print(sums.to_string(index=False, float_format=lambda value: f"{value:.3g}"))
-    print(
-        f"{len(table)} runs, {table['PFLOP'].sum():.3g} PFLOP, {table['hours'].sum():.3g} hours, "
-        f"at most {table['memory_gb'].max():.2g} GB of tensors"
-    )
-    return 0

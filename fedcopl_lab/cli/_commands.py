@@ -65,9 +65,9 @@ def train_embedded(options: argparse.Namespace) -> int:
 
 
 def plan(options: argparse.Namespace) -> int:
-    from fedcopl_lab.cli import _bench
+    from fedcopl_lab.cli import _plan
 
-    return _bench.plan(options)
+    return _plan.plan(options)
 
 
 def bench_step(options: argparse.Namespace) -> int:

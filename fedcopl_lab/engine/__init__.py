@@ -11,6 +11,6 @@ __getattr__, __dir__ = lazy_names(
         "bench_step": "._bench",
         "bench_sage": "._bench_sage",
         "plan_run": "._plan",
-        "measure_rates": "._plan",
+        "measure_rates": "._rates",
     },
 )

@@ -99,10 +99,10 @@ def matmul_rate(dtype: str, device: str = "cpu", seconds: float = 0.5) -> float:
             torch.randn(columns, inner, device=device, dtype=kind),
         )
         product = partial(F.linear, a, b)
-        _timed(product, device)
+        timed(product, device)
         start = time.perf_counter()
         while time.perf_counter() - start < seconds:
-            best = max(best, 2e-9 * rows * inner * columns / _timed(product, device))
+            best = max(best, 2e-9 * rows * inner * columns / timed(product, device))
     return best
 
 
@@ -131,7 +131,7 @@ def _cell(
     ceilings: dict[str, list[float]] = {name: [] for name in list(forms)[1:]}
     for _ in range(repeats):
         for name, step in forms.items():
-            times[name].append(_timed(step, device))
+            times[name].append(timed(step, device))
         for name, found in ceilings.items():
             found.append(matmul_rate(name, device, seconds=0.3))
     gflop = SHAPES[backbone].step(batch, own_lengths) / 1e9
@@ -184,7 +184,7 @@ def _clock(device: str) -> Callable[[], float]:
     return time.process_time if device == "cpu" and torch.get_num_threads() == 1 else time.perf_counter
 
 
-def _timed(work: Callable[[], Any], device: str) -> float:
+def timed(work: Callable[[], Any], device: str) -> float:
     clock = _clock(device)
     if device.startswith("cuda"):
         torch.cuda.synchronize()

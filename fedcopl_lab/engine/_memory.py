@@ -1,6 +1,7 @@
 """Memory of the process: keep what was freed, and how much tensors took at most."""
 
 import ctypes
+import os
 import sys
 from collections.abc import Callable
 from functools import lru_cache
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+_LIBRARIES = 800_000_000  # what torch, torchvision and open_clip take where nobody can be asked
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # glibc's malloc.h
 _DEFAULT_TRIM_THRESHOLD, _DEFAULT_MMAP_MAX = 128 * 1024, 65536
 
@@ -46,6 +48,16 @@ def _mallopt(mmap_max: int, trim_threshold: int) -> bool:
     except (OSError, AttributeError):
         return False
     return bool(mallopt(_M_MMAP_MAX, mmap_max)) and bool(mallopt(_M_TRIM_THRESHOLD, trim_threshold))
+
+
+@lru_cache
+def base_bytes() -> int:
+    """Memory of this process when first asked: Python and its libraries, before any model or data."""
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return _LIBRARIES
 
 
 def profiled(work: Callable[[], Any], device: str) -> tuple[int, dict[str, float]]:

@@ -1,23 +1,15 @@
 """What a run will cost before it starts: steps, FLOPs, hours and memory, from rates measured on this machine."""
 
 import math
-import statistics
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
-
-import torch
-from torch import Tensor
+from dataclasses import dataclass, replace
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.engine._bench import class_names
-from fedcopl_lab.engine._memory import keep_freed_memory, profiled
-from fedcopl_lab.models import PromptedCLIP, load_clip
+from fedcopl_lab.data import load_dataset
+from fedcopl_lab.data._subset import part_sizes, split_name
+from fedcopl_lab.engine._rates import Rates
+from fedcopl_lab.methods._setting import IMAGES_PER_FORWARD
 from fedcopl_lab.models._flops import SHAPES, Shape
-from fedcopl_lab.seeding import torch_generator
 
 SELECTED_SHARE = 0.47
 """Pseudo-labelled share of the training images with both filters at their medians (an estimate)."""
@@ -33,38 +25,6 @@ SIZES = {
 }
 """Training images, test images and classes of each data set."""
 
-_TIMED_IMAGES = 16
-
-
-@dataclass(frozen=True)
-class Rates:
-    """What this machine needs for one model and one number of classes.
-
-    Attributes:
-        image_step: seconds per image of a training step, forward and backward.
-        text_step: seconds per training step for the text features of all classes, forward and backward.
-        image_forward: seconds per image without gradients, from the stem's output.
-        text_forward: seconds for the text features of all classes without gradients.
-        stem: seconds per image up to the first prompted layer.
-        image_bytes: largest tensor bytes per image of a training step.
-        text_bytes: the same for the texts of a step.
-        model_bytes: bytes of the frozen weights.
-        token_bytes: bytes kept per image of the data set, the stem's output.
-    """
-
-    image_step: float
-    text_step: float
-    image_forward: float
-    text_forward: float
-    stem: float
-    image_bytes: float
-    text_bytes: float
-    model_bytes: int
-    token_bytes: int
-
-    def __repr__(self) -> str:
-        return f"Rates({self.image_step * 1e3:.2f} ms per image and {self.text_step * 1e3:.1f} ms of text per step)"
-
 
 @dataclass(frozen=True)
 class RunPlan:
@@ -76,7 +36,7 @@ class RunPlan:
         images_scored: images that pass forward only, for labels and tests.
         flop: floating-point operations that the exact form cannot avoid.
         seconds: estimated time.
-        bytes: estimated largest memory: weights, cached tokens and one step.
+        bytes: estimated largest memory of the process; images mapped from a file do not count.
     """
 
     steps: int
@@ -132,84 +92,47 @@ def plan_run(
         scored += trained // config.local_epochs
     image_steps, text_steps = trained * learns_image, steps * contexts * learns_text
     everything = n_train + n_test
+    # the stem runs once for the tokens and once for the zero-shot scores
     flop = (
         shape.image_forward(image_steps) + shape.image_backward(image_steps)
         + text_steps * (shape.text_forward(own) + shape.text_backward(own))
-        + shape.image_forward(scored) + texts * shape.text_forward(own) + 2 * everything * shape.stem
+        + shape.image_forward(scored) + texts * shape.text_forward(own) + 4 * everything * shape.stem
     )  # fmt: skip
     seconds = (
         image_steps * rates.image_step + text_steps * rates.text_step + scored * rates.image_forward
         + texts * rates.text_forward + 2 * everything * rates.stem
     )  # fmt: skip
-    together = config.clients_per_forward
-    step_bytes = together * (min(config.batch_size, per_client) * rates.image_bytes + rates.text_bytes)
-    memory = rates.model_bytes + everything * rates.token_bytes + step_bytes
+    memory: float = rates.base_bytes + rates.model_bytes + everything * rates.token_bytes
+    memory += max(_training_bytes(config, rates, n_train, per_client), _scoring_bytes(config, rates, n_train, n_test))
     return RunPlan(steps, trained, scored, float(flop), seconds, memory)
 
 
-@lru_cache(maxsize=16)
-def measure_rates(
-    clip: str,
-    n_classes: int,
-    batch: int = _TIMED_IMAGES,
-    device: str = "cpu",
-    precision: str = "fp32",
-    repeats: int = 3,
-) -> Rates:
-    """Time the parts of a run on this machine, with random weights.
+def _training_bytes(config: PromptConfig, rates: Rates, n_train: int, selected: int) -> float:
+    """A group of clients: each one's images, the pseudo-labelled of them once more, and one step."""
+    together = min(config.clients_per_forward, config.n_clients)
+    images = math.ceil(n_train / config.n_clients) + selected
+    step = min(config.batch_size, selected) * rates.image_bytes + rates.text_bytes
+    return together * (images * rates.token_bytes + step)
 
-    Args:
-        clip: model name.
-        n_classes: classes whose texts are encoded.
-        batch: images of the timed step.
-        device: where.
-        precision: of training.
-        repeats: timed calls of each part; the median counts.
-    """
-    keep_freed_memory()
-    bundle = load_clip(clip, device=device, weights="random")
-    shape = SHAPES[clip]
-    prompted, training = (
-        PromptedCLIP(bundle.model, bundle.tokenizer, class_names(n_classes), n_text=shape.n_text, precision=kind)
-        for kind in ("fp32", "bf16" if precision == "bf16" else "fp32")
-    )  # fmt: skip
-    generator = torch_generator(0, "plan", clip)
-    images = torch.randn(batch, 3, bundle.image_size, bundle.image_size, generator=generator).to(device)
-    text, visual = (prompt.requires_grad_() for prompt in prompted.initial_prompts(generator))
-    tokens = prompted.image_tokens(images)
 
-    def scored(work: Callable[[], Tensor]) -> Callable[[], Any]:
-        return torch.no_grad()(work)
-
-    def image_step() -> Any:
-        return torch.autograd.grad(training.image_features(tokens, visual).sum(), visual)
-
-    def text_step() -> Any:
-        return torch.autograd.grad(training.text_features(text).sum(), text)
-
-    parts: tuple[Callable[[], Any], ...] = (
-        image_step, text_step, scored(lambda: prompted.image_features(tokens, visual)),
-        scored(lambda: prompted.text_features(text)), lambda: prompted.image_tokens(images),
-    )  # fmt: skip
-    image_s, text_s, image_f, text_f, stem = (_median(part, device, repeats) for part in parts)
-    return Rates(
-        image_step=image_s / batch,
-        text_step=text_s,
-        image_forward=image_f / batch,
-        text_forward=text_f,
-        stem=stem / batch,
-        image_bytes=profiled(image_step, device)[0] / batch,
-        text_bytes=float(profiled(text_step, device)[0]),
-        model_bytes=sum(weight.nbytes for weight in bundle.model.parameters()),
-        token_bytes=tokens[0].nbytes,
-    )
+def _scoring_bytes(config: PromptConfig, rates: Rates, n_train: int, n_test: int) -> float:
+    """The test images, or one client's training images, and one forward pass of some of them."""
+    images = max(n_test, math.ceil(n_train / config.n_clients))
+    return images * rates.token_bytes + min(IMAGES_PER_FORWARD, n_train + n_test) * rates.score_bytes
 
 
 def dataset_sizes(name: str) -> tuple[int, int, int]:
-    """Training images, test images and classes of a data set by name."""
-    if name not in SIZES:
-        raise FedCoPLError(f"the size of data set {name!r} is not known here; choose among {', '.join(SIZES)}")
-    return SIZES[name]
+    """Training images, test images and classes of a data set by name; of a part of one as well."""
+    whole, n_images = split_name(name, SIZES)
+    if whole in SIZES:
+        n_train, n_test, n_classes = SIZES[whole]
+        if n_images is not None:
+            n_train, n_test = part_sizes(n_train, n_test, n_images, whole)
+        return n_train, n_test, n_classes
+    if name.startswith("folder:"):
+        dataset = load_dataset(name)
+        return len(dataset.train_indices), len(dataset.test_indices), dataset.n_classes
+    raise FedCoPLError(f"the size of data set {name!r} is not known here; choose among {', '.join(SIZES)}")
 
 
 def own_lengths(n_classes: int) -> list[int]:
@@ -223,19 +146,4 @@ def shape_of(config: PromptConfig) -> Shape:
         raise FedCoPLError(f"the FLOPs of {config.clip!r} are not counted here; choose among {', '.join(SHAPES)}")
     known = SHAPES[config.clip]
     depth = known.visual_depth if config.visual_depth is None else config.visual_depth
-    return Shape(
-        known.image_tokens, known.image_width, known.image_layers, known.text_width, known.text_layers,
-        n_text=config.n_text, n_visual=config.n_visual, visual_depth=depth, stem=known.stem * 2,
-    )  # fmt: skip
-
-
-def _median(work: Callable[[], Any], device: str, repeats: int) -> float:
-    times = []
-    for i in range(repeats + 1):
-        start = time.perf_counter()
-        work()
-        if device.startswith("cuda"):
-            torch.cuda.synchronize()
-        if i:
-            times.append(time.perf_counter() - start)
-    return statistics.median(times)
+    return replace(known, n_text=config.n_text, n_visual=config.n_visual, visual_depth=depth)

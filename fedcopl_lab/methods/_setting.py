@@ -5,7 +5,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from fedcopl_lab.config import PromptConfig
@@ -109,8 +109,17 @@ class _Frozen:
 
     @cached_property
     def tokens(self) -> Float[Tensor, "n_all tokens width"]:
-        parts = self.dataset.images.split(IMAGES_PER_FORWARD)
-        return torch.cat([image_tokens(self.clip.model, self.clip.to_input(part)) for part in parts])
+        images, done = self.dataset.images, 0
+        first = self._tokens_of(images[:IMAGES_PER_FORWARD])
+        everything = first.new_empty(len(images), *first.shape[1:])  # one block: parts and their sum would be two
+        while done < len(images):
+            part = first if not done else self._tokens_of(images[done : done + IMAGES_PER_FORWARD])
+            everything[done : done + len(part)] = part
+            done += len(part)
+        return everything
+
+    def _tokens_of(self, images: UInt8[Tensor, "n 3 h w"]) -> Float[Tensor, "n tokens width"]:
+        return image_tokens(self.clip.model, self.clip.to_input(images))
 
     @cached_property
     def template(self) -> Float[Tensor, "c d"]:

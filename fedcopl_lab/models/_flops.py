@@ -42,7 +42,7 @@ class Shape:
         total = 0
         for i in range(self.image_layers):
             projections, rest, attention = self._image_layer(i)
-            total += rest + 2 * attention + (projections if i else 0)  # nothing before the first layer learns
+            total += rest + (projections + 2 * attention if i else self._first_attention_backward())
         return images * total * 2 + self._prompts() * 2
 
     def text_forward(self, own_lengths: Sequence[int]) -> int:
@@ -61,6 +61,11 @@ class Shape:
         """One training step: forward and backward of a batch and of all classes, FLOP."""
         image = self.image_forward(images) + self.image_backward(images)
         return image + self.text_forward(own_lengths) + self.text_backward(own_lengths)
+
+    def _first_attention_backward(self) -> int:
+        """Nothing before the first layer learns: only the prompts' keys and values get a gradient there."""
+        asking = 1 if self.image_layers == 1 else self.image_tokens
+        return asking * (self.image_tokens + 3 * self.n_visual) * self.image_width
 
     def _prompts(self) -> int:
         return self.visual_depth * self.n_visual * 2 * self.image_width**2
@@ -87,9 +92,47 @@ class Shape:
         )
 
 
+@dataclass(frozen=True, repr=False)
+class PoolShape(Shape):
+    """A ModifiedResNet, whose one attention layer asks once and has no MLP.
+
+    Attributes:
+        embed: width of the space that images and texts share.
+    """
+
+    embed: int = 1024
+
+    def _image_layer(self, i: int) -> tuple[int, int, int]:
+        width, tokens = self.image_width, self.image_tokens
+        answering = tokens + self.n_visual * self.visual_depth
+        return (2 * tokens + 1) * width**2, width * self.embed, 2 * answering * width
+
+
+def resnet_stem(image_size: int, width: int, layers: Sequence[int]) -> int:
+    """Multiply-adds of one image in a ModifiedResNet up to its attention pool.
+
+    >>> round(resnet_stem(224, 64, (3, 4, 6, 3)) / 1e9, 1)
+    5.4
+    """
+    half, side = width // 2, image_size // 2
+    total, incoming = side**2 * 9 * (3 * half + half * half + half * width), width
+    side //= 2
+    for i, blocks in enumerate(layers):
+        planes = width << i
+        for block in range(blocks):
+            total += side**2 * (incoming * planes + 9 * planes**2)
+            side //= 2 if i and not block else 1
+            total += side**2 * 4 * planes * (planes + (0 if block else incoming))  # and the skipping path's own
+            incoming = 4 * planes
+    return total
+
+
 SHAPES = {
-    "tiny": Shape(17, 96, 4, 64, 3, n_text=8, visual_depth=3, stem=17 * 12 * 96),
+    "tiny": Shape(17, 96, 4, 64, 3, n_text=8, visual_depth=3, stem=16 * 12 * 96),
+    "tiny-p1": Shape(65, 48, 4, 64, 3, n_text=8, visual_depth=3, stem=64 * 3 * 48),
+    "tiny-rn": PoolShape(5, 512, 1, 64, 3, n_text=8, visual_depth=1, stem=resnet_stem(64, 16, (1, 1, 1, 1)), embed=64),
     "ViT-B-32": Shape(50, 768, 12, 512, 12, stem=49 * 3 * 32 * 32 * 768),
     "ViT-B-16": Shape(197, 768, 12, 512, 12, stem=196 * 3 * 16 * 16 * 768),
+    "RN50": PoolShape(50, 2048, 1, 512, 12, visual_depth=1, stem=resnet_stem(224, 64, (3, 4, 6, 3))),
 }
 """Sizes of the known models with the prompts of their profile."""

@@ -2,19 +2,25 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 import torch
+from PIL import Image
 
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.cli import main
 from fedcopl_lab.engine._bench import bench_step, class_names
 from fedcopl_lab.engine._memory import keep_freed_memory, profiled
-from fedcopl_lab.engine._plan import Rates, measure_rates, plan_run
+from fedcopl_lab.engine._plan import dataset_sizes, plan_run
+from fedcopl_lab.engine._rates import Rates, measure_rates
 
-RATES = Rates(0.01, 0.1, 0.004, 0.04, 0.001, 1e6, 1e7, 10**8, 10**5)
+RATES = Rates(
+    image_step=0.01, text_step=0.1, image_forward=0.004, text_forward=0.04, stem=0.001,
+    image_bytes=1e6, text_bytes=1e7, score_bytes=2e6, base_bytes=5 * 10**8, model_bytes=10**8, token_bytes=10**5,
+)  # fmt: skip
 
 
 def test_bench_step_measures_both_forms_and_they_agree():
@@ -26,6 +32,11 @@ def test_bench_step_measures_both_forms_and_they_agree():
         assert timing.speed_up == timing.seconds_plain / timing.seconds
         assert 0 < timing.memory < timing.memory_plain
         assert timing.share_of_ceiling == pytest.approx(timing.gflop_per_second / timing.ceiling)
+        shares = (timing.matmul, timing.attention, timing.norms, timing.copies, timing.other)
+        assert sum(shares) == pytest.approx(1)
+        assert min(shares) > 0
+        assert f"{timing.matmul:.0%} of the time are the layers' matrix products" in timing.reason
+        assert timing.clock in ("cpu", "wall")
         assert plain["matrix products"] > 0
         assert ours["matrix products"] > 0
 
@@ -77,9 +88,11 @@ def test_plan_counts_steps_images_and_time():
     assert plan.images_scored == 1000 + 10 * 200 + 1200  # one relabelling, ten tests, zero-shot once
     texts = 5 * 11 + 1
     assert plan.seconds == pytest.approx(50000 * 0.01 + 1000 * 0.1 + 4200 * 0.004 + texts * 0.04 + 2400 * 0.001)
-    assert plan.bytes == 10**8 + 1200 * 10**5 + 64 * 1e6 + 1e7
-    together = plan_run(lab.configure("paper", rounds=10, n_clients=5, clients_per_forward=5), RATES, (1000, 200, 10))
-    assert together.bytes > plan.bytes
+    training = (200 + 100) * 10**5 + 64 * 1e6 + 1e7  # a client's images, the selected once more, one step
+    scoring = 200 * 10**5 + 256 * 2e6  # the tests, and one forward pass of 256 images
+    assert plan.bytes == 6 * 10**8 + 1200 * 10**5 + max(training, scoring)
+    together = plan_run(config=replace(config, clients_per_forward=5), rates=RATES, sizes=(1000, 200, 10))
+    assert together.bytes == 6 * 10**8 + 1200 * 10**5 + 5 * (294 * 10**5 + 64 * 1e6 + 1e7)
 
 
 def test_plan_gives_the_petaflops_of_the_paper_runs():
@@ -89,8 +102,12 @@ def test_plan_gives_the_petaflops_of_the_paper_runs():
 
 
 def test_plan_refuses_what_it_cannot_count():
-    with pytest.raises(FedCoPLError, match="the FLOPs of 'RN50' are not counted"):
-        plan_run(lab.configure("paper", clip="RN50"), RATES)
+    with pytest.raises(FedCoPLError, match="the FLOPs of 'RN101' are not counted"):
+        plan_run(lab.configure("paper", clip="RN101"), RATES)
+    with pytest.raises(FedCoPLError, match="the FLOPs of 'RN101' are not counted"):
+        measure_rates("RN101", 10)
+    with pytest.raises(FedCoPLError, match="rate=-1; expected a positive number"):
+        measure_rates("tiny", 10, gflops=-1)
     with pytest.raises(FedCoPLError, match="the size of data set 'mnist' is not known"):
         plan_run(lab.configure("paper", dataset="mnist"), RATES)
 
@@ -111,6 +128,23 @@ def test_rates_are_measured():
     assert rates.token_bytes == 17 * 96 * 4
 
 
+@pytest.mark.parametrize("clip", ["tiny", "tiny-rn"])
+def test_a_given_rate_replaces_the_measured_times(clip):
+    slow, fast = (measure_rates(clip, 10, batch=4, clients=2, gflops=rate) for rate in (50.0, 100.0))
+    config = lab.configure("smoke", clip=clip)
+    assert plan_run(config, slow).seconds == pytest.approx(2 * plan_run(config, fast).seconds)
+    assert plan_run(config, slow).seconds == pytest.approx(plan_run(config, slow).flop / 50e9, rel=0.1)
+    assert plan_run(config, slow).bytes == plan_run(config, fast).bytes
+
+
+def test_the_size_of_a_part_and_of_a_folder(tmp_path):
+    assert dataset_sizes("cifar10:300") == (250, 50, 10)
+    for name in ("train/a", "train/b", "test/a", "test/b"):
+        (tmp_path / name).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / name / "one.png")
+    assert dataset_sizes(f"folder:{tmp_path}") == (2, 2, 2)
+
+
 def test_bench_command_writes_table_and_picture(tmp_path, capsys):
     arguments = ["bench", "step", "--backbone", "tiny", "--classes", "5", "--dtype", "fp32", "--batch", "4"]
     assert main([*arguments, "--repeats", "1", "--out", str(tmp_path)]) == 0
@@ -119,8 +153,31 @@ def test_bench_command_writes_table_and_picture(tmp_path, capsys):
     assert set(pd.read_csv(tmp_path / "ours_bench_step_profile.csv")["form"]) == {"plain", "ours"}
     assert (tmp_path / "ours_bench_step.pdf").stat().st_size > 0
     assert json.loads((tmp_path / "ours_bench_step.json").read_text())["weights"] == "random"
+    assert json.loads((tmp_path / "ours_bench_step.json").read_text())["load_average"]["most"] >= 0
     assert main([*arguments, "--device", "tpu"]) == 2
     assert main(["bench", "step", "--backbone", "huge"]) == 2
+
+
+def test_bench_command_goes_on_from_its_table(tmp_path, capsys):
+    arguments = ["bench", "step", "--backbone", "tiny", "--batch", "4", "--repeats", "1", "--out", str(tmp_path)]
+    assert main([*arguments, "--classes", "5", "--dtype", "fp32"]) == 0
+    first = pd.read_csv(tmp_path / "ours_bench_step.csv")
+    capsys.readouterr()
+    assert main([*arguments, "--classes", "5", "6", "--dtype", "fp32", "--resume"]) == 0
+    assert "5 classes: there already" in capsys.readouterr().out
+    both = pd.read_csv(tmp_path / "ours_bench_step.csv")
+    assert both["classes"].tolist() == [5, 6]
+    pd.testing.assert_frame_equal(both[:1], first, check_dtype=False)
+
+
+def test_plan_command_plans_one_run_with_settings(capsys):
+    settings = ["--set", "dataset=cifar10:300", "--set", "rounds=1", "--set", "clip=tiny", "--rate", "100"]
+    assert main(["plan", "--profile", "paper", *settings]) == 0
+    shown = capsys.readouterr().out
+    assert "at 100 GFLOP/s" in shown
+    assert "cifar10:300" in shown
+    assert main(["plan", "--method", "SAGE"]) == 2
+    assert "plan counts FedCoPL's methods only" in capsys.readouterr().err
 
 
 def test_plan_command_says_runs_hours_and_memory(capsys):

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import fedcopl_lab as lab
-from fedcopl_lab.engine._plan import measure_rates, plan_run
+from fedcopl_lab.engine._plan import plan_run
+from fedcopl_lab.engine._rates import measure_rates
 from fedcopl_lab.methods import PromptMethod, Setting, _setting
 
 N_TRAIN, N_TEST = 240, 60

@@ -6,6 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import fedcopl_lab as lab
 from fedcopl_lab.models._flops import SHAPES
+from fedcopl_lab.models.prompted_clip import image_tokens
 
 NAMES = ["zero", "one", "a very long name", "two"]
 
@@ -18,13 +19,23 @@ def test_figures_of_the_spec():
     assert b32.stem / 1e9 == pytest.approx(0.116, rel=0.01)
 
 
-def test_not_more_than_our_form_does_and_not_much_less():
-    clip = lab.load_clip("tiny")
+@pytest.mark.parametrize("name", ["tiny", "tiny-p1", "tiny-rn", "RN50"])
+def test_what_precedes_the_prompts_is_counted_as_torch_counts_it(name):
+    clip = lab.load_clip(name, weights="random")
+    with FlopCounterMode(display=False) as counted:
+        tokens = image_tokens(clip.model, torch.randn(1, 3, clip.image_size, clip.image_size))
+    assert counted.get_total_flops() == 2 * SHAPES[name].stem
+    assert tokens.shape == (1, SHAPES[name].image_tokens, SHAPES[name].image_width)
+
+
+@pytest.mark.parametrize("name", ["tiny", "tiny-p1", "tiny-rn"])
+def test_not_more_than_our_form_does_and_not_much_less(name):
+    clip = lab.load_clip(name)
     prompted = lab.PromptedCLIP(clip.model, clip.tokenizer, NAMES, n_text=8)
     text, visual = (p.requires_grad_() for p in prompted.initial_prompts(torch.Generator().manual_seed(0)))
-    tokens = prompted.image_tokens(torch.randn(6, 3, 8, 8))
+    tokens = prompted.image_tokens(torch.randn(6, 3, clip.image_size, clip.image_size))
     with FlopCounterMode(display=False) as counted:
         prompted.logits(tokens, text, visual).sum().backward()
-    minimal = SHAPES["tiny"].step(6, prompted.own_lengths)
+    minimal = SHAPES[name].step(6, prompted.own_lengths)
     assert 0.75 * counted.get_total_flops() <= minimal <= counted.get_total_flops()
     assert [len(name.split()) for name in NAMES] == [n - 2 for n in prompted.own_lengths]
