@@ -89,6 +89,8 @@ class CLIPBundle:
                 f"{self.image_size}x{self.image_size}; resize them first, for one image with .preprocess"
             )
         scale = self.model.logit_scale
+        if scale.is_cuda and images.device.type == "cpu":  # bytes travel; numbers are made where they are used
+            images = images.pin_memory().to(scale.device, non_blocking=True)
         pixels = images.to(device=scale.device, dtype=scale.dtype) / 255
         mean, std = pixels.new_tensor(self.mean), pixels.new_tensor(self.std)
         return (pixels - mean[:, None, None]) / std[:, None, None]

@@ -15,6 +15,7 @@ from fedcopl_lab import (
     cosine_distance,
     drift_diversity,
     filter_confident,
+    load_clip,
     select_top,
     train_round,
 )
@@ -72,3 +73,27 @@ def test_train_round(small):
     ]
     assert (updates[0].text - updates[1].text.cpu()).abs().max() <= 1e-8
     assert (updates[0].visual - updates[1].visual.cpu()).abs().max() <= 1e-8
+
+
+@pytest.mark.parametrize("name", ["tiny", "tiny-rn"])
+def test_images_as_bytes_become_the_same_input(name):
+    side = load_clip(name).image_size
+    images = torch.randint(0, 256, (5, 3, side, side), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    expected, found = load_clip(name).to_input(images), load_clip(name, device="cuda").to_input(images)
+    assert found.is_cuda
+    assert (found.cpu() - expected).abs().max() <= 1e-6
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_stack_of_clients(small, precision):
+    on_gpu = PromptedCLIP(
+        deepcopy(small.model).float().cuda(), small.tokenizer, small.prompted.class_names, n_text=4, n_visual=3,
+        precision=precision,
+    )  # fmt: skip
+    drawn = [on_gpu.initial_prompts(torch.Generator().manual_seed(k)) for k in range(2)]
+    text, visual = (torch.stack(part) for part in zip(*drawn, strict=True))
+    batches = [small.images[:3].float().cuda(), small.images[3:4].float().cuda()]
+    together = on_gpu.logits(batches, text, visual)
+    for k, batch in enumerate(batches):
+        alone = on_gpu.logits(batch, text[k], visual[k])
+        assert (together[k] - alone).abs().max() <= (1e-4 if precision == "fp32" else 0.05) * alone.abs().max()
