@@ -21,13 +21,13 @@ def reached_lines(rows: Sequence[Row], column: str) -> Iterator[dict[str, Any]]:
 
     Args:
         rows: stored rounds.
-        column: the target in percent, such as ``"30 %"``.
+        column: the target in percent, such as ``"30 %"`` or ``"CIFAR-100, 30 %"``.
 
     Returns:
         Lines of the metrics ``rounds_needed`` and ``rounds_needed_smoothed`` (for a run that never got there the
         round after its last), ``censored`` and ``censored_smoothed`` (1 for such a run); x is the target.
     """
-    target = float(column.split()[0])
+    target = float(column.rpartition(", ")[2].split()[0])
     accuracies = [100 * float(row["accuracy"]) for row in rows]
     for ending, window in (("", 1), ("_smoothed", min(WINDOW, len(rows)))):
         found = rounds_to(accuracies, target, window)

@@ -87,7 +87,7 @@ def run_table(runs: Sequence[Run]) -> pd.DataFrame:
                 "profile": config.profile,
                 "method": config.method,
                 "dataset": config.dataset,
-                "clip": config.as_dict().get("clip", ""),
+                "clip": config.as_dict().get("clip", "ResNet-8"),
                 "seed": config.seed,
                 "seconds": run.seconds,
                 "hardware": there["hardware"],

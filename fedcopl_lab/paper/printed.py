@@ -109,7 +109,11 @@ def _rounds(metric: str) -> _Name:
 
 
 def _target(row: dict[str, Any]) -> str:
-    return f"{row['param_value']} %"
+    return f"{row['dataset']}, {row['param_value']} %"
+
+
+def _gain(row: dict[str, Any]) -> str | None:
+    return str(row["method"]) if row["metric"] == "gain_over_best_other_pct_points" else None
 
 
 _SERIES: dict[tuple[str, str], tuple[_Name, _Name]] = {
@@ -123,6 +127,7 @@ _SERIES: dict[tuple[str, str], tuple[_Name, _Name]] = {
     **{("fedcopl_supp_table1", metric): (_statistic(metric), lambda row: "printed") for metric in _STATISTICS.values()},
     ("sage_main_table1", "accuracy"): (_method, _uneven),
     ("sage_supp_table8", "accuracy"): (_method, _uneven),
+    ("sage_supp_table8", "gain"): (_gain, _uneven),
     ("sage_supp_table5", "accuracy"): (_hard_or_soft, _uneven),
     **{
         (f"sage_{table}", ours): (_rounds(theirs), _target)

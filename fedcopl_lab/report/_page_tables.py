@@ -103,6 +103,7 @@ def _grid(
     groups: Sequence[tuple[str, int]],
     status: Sequence[tuple[str, int]],
 ) -> dict[str, Any]:
+    found = found.dropna(subset="value")  # printed as "not reached"
     digits = 0 if (found["value"] % 1 == 0).all() else 2
     value_of = {(line["series"], line["column"]): f"{line['value']:,.{digits}f}" for line in found.to_dict("records")}
     rows = [(row, [value_of.get((row, column), "–") for column in columns]) for row in order(found["series"])]

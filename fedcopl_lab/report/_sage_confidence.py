@@ -35,7 +35,7 @@ def confidences_picture(item: Item, lines: pd.DataFrame, profile: str) -> Figure
     panels[0].set_ylim(bottom=0)
     panels[0].set_ylabel("views in the bin (%)")
     handles = [legend_handle(_NAMES[model], Look(look.color, "", look.line)) for model, look in _LOOKS.items()]
-    handles.append(legend_handle("threshold τ", Look(QUIET, "", (0, (1, 2))), linewidth=0.8))
+    handles.append(legend_handle("threshold τ", Look(QUIET, "", (0.0, (1.0, 2.0))), linewidth=0.8))
     figure.legend(handles=handles, loc="outside lower center", ncols=3)
     _headline(figure, item, lines, profile)
     return figure

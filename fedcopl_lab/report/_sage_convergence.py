@@ -29,7 +29,7 @@ _DOTTED = (0, (1, 2))
 def curves_picture(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     """Accuracy over the rounds, one panel for each α; dotted lines at the targets of the tables of rounds."""
     columns, looks = order(lines["column"]), looks_of(order(lines["series"]))
-    figure = new_figure(DOUBLE if len(columns) > 1 else DOUBLE - 1.4, 3.1)
+    figure = new_figure(DOUBLE, 3.1)
     panels = figure.subplots(1, len(columns), sharey=True, squeeze=False)[0]
     for axes, column in zip(panels, columns, strict=True):
         for name, look in looks.items():
@@ -59,7 +59,7 @@ def reached_picture(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         _target_panel(axes, lines[lines["column"] == column], rows, looks)
         axes.set_xlim(0, 1.12 * last)
         axes.set_xlabel("rounds")
-        axes.set_title(f"to {column}")
+        axes.set_title(f"to {column.rpartition(', ')[2]}")
     handles = [
         legend_handle("one seed", Look(QUIET, "o", "none"), alpha=0.6, markersize=3.5),
         legend_handle("never got there: only a bound", Look(QUIET, ">", "none", hollow=True), markersize=5),
@@ -104,4 +104,4 @@ def _printed_panels(part: SubFigure, paper: pd.DataFrame, rows: list[str]) -> No
         axes.plot(values, range(len(rows)), "o", color=INK, markersize=4)
         axes.set_xlim(0, 1.08 * paper["value"].max())
         axes.set_xlabel("rounds")
-        axes.set_title(f"to {column}")
+        axes.set_title(f"to {column.rpartition(', ')[2]}")

@@ -18,7 +18,6 @@ from fedcopl_lab.report._style import (
     LOOKS,
     PURPLE,
     QUIET,
-    SINGLE,
     SKY,
     Look,
     legend_handle,
@@ -38,7 +37,7 @@ _DECAYS = (
 
 def decay_picture() -> Figure:
     """λ = exp(-κ |c_l - c_g|) for several κ; the point that defines κ*."""
-    figure = new_figure(SINGLE + 1.2, 2.8)
+    figure = new_figure(DOUBLE, 2.8)
     axes = figure.subplots()
     gaps = np.linspace(0, 0.5, 251)
     for kappa, look in _DECAYS:
@@ -66,7 +65,7 @@ def kappa_picture(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     swept = lines[lines["column"] != NO_KAPPA]
     swept = swept.assign(x=swept["column"].astype(float))
     others = lines[lines["column"] == NO_KAPPA]
-    figure = new_figure(DOUBLE - 1.0, 2.9)
+    figure = new_figure(DOUBLE, 2.9)
     axes = figure.subplots()
     handles = []
     for look, name in zip(SERIES_LOOKS, order(others["series"]), strict=False):

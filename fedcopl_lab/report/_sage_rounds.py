@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 
 from fedcopl_lab.paper.items import Item
 from fedcopl_lab.report._curves import MEAN_AND_BAND, curve, headline, looks_of
@@ -102,7 +102,7 @@ def _by_metric(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         for axes, row in zip(grid.flat, rows, strict=True):
             _metric_panel(axes, lines, row)
     else:
-        figure = new_figure(DOUBLE - 1.4 if len(columns) == 1 else DOUBLE, 0.75 + 1.6 * len(rows))
+        figure = new_figure(DOUBLE, 0.75 + 1.6 * len(rows))
         grid = figure.subplots(len(rows), len(columns), squeeze=False, sharey="row", sharex=True)
         for panels, row in zip(grid, rows, strict=True):
             for axes, column in zip(panels, columns, strict=True):
@@ -185,7 +185,7 @@ def _alpha_panel(axes: Axes, lines: pd.DataFrame, ylabel: str) -> None:
     _finish(axes, lines, ylabel)
 
 
-def _alpha_legend(figure: Figure, lines: pd.DataFrame) -> None:
+def _alpha_legend(figure: Figure | SubFigure, lines: pd.DataFrame) -> None:
     handles = [legend_handle(name, look) for name, look in zip(order(lines["column"]), ALPHA_LOOKS, strict=False)]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
 

@@ -53,6 +53,7 @@ _METRICS |= {
     "rounds_needed_smoothed": "rounds to the accuracy, 5-round mean",
     "censored": "runs that never got there",
     "censored_smoothed": "runs whose 5-round mean never got there",
+    "gain": "lead of SAGE over the best other method, points",
     "speed_up": "speed-up over FixMatch-LPL",
 }
 _COUNTS = ("n_selected", "train", "n_classes", "n_train", "n_test", "labelled", "unlabelled", "n_local", "n_global",

@@ -127,5 +127,5 @@ def test_bad_input_is_named(made_up) -> None:
         against_committed(pd.concat([numbers, numbers]), numbers)
     with pytest.raises(FedCoPLError, match="no 'accuracy' of fedcopl_main_table1"):
         beside("fedcopl_main_table1", numbers)
-    with pytest.raises(FedCoPLError, match="0 rows named FedCoPL"):
+    with pytest.raises(FedCoPLError, match="0 rows of its own method"):
         gaps("fedcopl_ours_fpl_shots", made_up("fedcopl_ours_fpl_shots"))

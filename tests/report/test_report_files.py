@@ -180,8 +180,10 @@ def test_every_printed_number_stands_in_the_report_with_what_was_run(all_numbers
         if known is None:
             assert not tables
             continue
-        shown = Counter(float(cell.replace(",", "")) for one in tables for _, cells in one["rows"] for cell in cells)
-        assert shown == Counter(known["value_number"])
+        shown = Counter(
+            float(cell.replace(",", "")) for one in tables for _, cells in one["rows"] for cell in cells if cell != "–"
+        )
+        assert shown == Counter(known["value_number"].dropna())
         for one in tables:
             assert sum(span for _, span in one["status"]) == len(one["columns"])
             expected = "counted above" if item.reads == "manifests" else "not run in this profile"
