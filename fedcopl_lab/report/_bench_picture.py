@@ -47,9 +47,9 @@ def draw_bench(table: pd.DataFrame) -> Picture:
     if missing or table.empty:
         raise FedCoPLError(f"the table has {len(table)} rows and lacks {missing}; pass the rows of `bench step`")
     panels = (
-        ("speed_up", "times faster than the plain fp32 form", 1.0),
-        ("memory_ratio", "peak memory over the plain form's", 1.0),
-        ("share_of_ceiling", "minimal FLOPs per second over the ceiling", 1.0),
+        ("speed_up", "speed-up over\nthe plain fp32 form", 1.0),
+        ("memory_ratio", "peak memory over\nthe plain form's", 1.0),
+        ("share_of_ceiling", "minimal FLOPs per second\nover the matmul ceiling", 1.0),
     )
     with style():
         figure = new_figure(DOUBLE, 4.4)

@@ -1,0 +1,33 @@
+"""The picture of ``bench step`` shows every cell and where the time goes."""
+
+import pandas as pd
+import pytest
+
+from fedcopl_lab import FedCoPLError
+from fedcopl_lab.report import draw_bench
+
+
+def made_up():
+    """Two models with two numbers of classes each."""
+    shares = {"matmul": 0.5, "attention": 0.2, "norms": 0.15, "copies": 0.1, "other": 0.05}
+    rows = [
+        {"backbone": backbone, "dtype": "fp32", "classes": classes, "speed_up": 2.0, "share_of_ceiling": 0.8,
+         "memory_ratio": 0.4, "batch": 64, "threads": 1, "device": "cpu", **shares}
+        for backbone in ("A", "B") for classes in (200, 10)
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_every_model_has_a_line_in_three_panels_and_a_whole_bar():
+    speed, memory, share, where = draw_bench(made_up()).axes
+    for axes, value in ((speed, 2.0), (memory, 0.4), (share, 0.8)):
+        lines = [line for line in axes.lines if len(line.get_xdata()) == 2 and line.get_marker() == "o"]
+        assert [list(line.get_xdata()) for line in lines] == [[10, 200], [10, 200]]
+        assert {float(y) for line in lines for y in line.get_ydata()} == {value}
+    assert sum(bar.get_width() for bar in where.patches) == pytest.approx(2 * 100)
+    assert [label.get_text() for label in where.get_yticklabels()] == ["A fp32\n200 classes", "B fp32\n200 classes"]
+
+
+def test_refuses_a_table_without_what_it_draws():
+    with pytest.raises(FedCoPLError, match=r"lacks \['attention'\]"):
+        draw_bench(made_up().drop(columns="attention"))
