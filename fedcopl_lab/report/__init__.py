@@ -1,6 +1,7 @@
 """Pictures, tables, files and the report page, made from stored numbers; nothing here loads torch."""
 
 from fedcopl_lab.report._bench_picture import draw_bench
+from fedcopl_lab.report._claims import claim_text
 from fedcopl_lab.report._compare import against_committed, beside, gaps
 from fedcopl_lab.report._page import write_report
 from fedcopl_lab.report._pictures import accuracy_per_client, confidence_entropy, counts_before_after, show_images
@@ -16,6 +17,7 @@ __all__ = [
     "against_committed",
     "bars",
     "beside",
+    "claim_text",
     "confidence_entropy",
     "confusion",
     "counts_before_after",

@@ -1,5 +1,7 @@
 """The report's sections on claims: what holds and what does not, and where paper and code disagree."""
 
+import textwrap
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
@@ -36,10 +38,7 @@ def claims_section(verdicts: pd.DataFrame | None) -> str:
 
 def claim_tables(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
     """Per paper: its name, how many claims got which verdict, the judged ones and the untested ones."""
-    missing = [column for column in COLUMNS if column not in verdicts.columns]
-    if missing:
-        raise FedCoPLError(f"the verdicts lack the columns {', '.join(missing)}; pass what verdicts() gives")
-    both = judged_claims()[["number", "paper", "source", "claimed", "printed"]].merge(verdicts, on="number")
+    both = _with_sources(verdicts)
     tables = []
     for paper, rows in both.groupby("paper", sort=False):
         counts = rows["verdict"].value_counts()
@@ -53,3 +52,49 @@ def claim_tables(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
             }
         )
     return tables
+
+
+def claim_text(verdicts: pd.DataFrame, numbers: Sequence[int]) -> str:
+    """Some claims as text for a notebook: what is claimed, the verdict, what was measured and why.
+
+    Args:
+        verdicts: as :func:`fedcopl_lab.paper.verdicts` or :func:`fedcopl_lab.paper.measured_claims` gives them.
+        numbers: which claims, in the order wanted.
+
+    Raises:
+        FedCoPLError: columns are missing, or no verdict has such a number.
+
+    >>> print(claim_text(measured_claims("smoke"), [12, 13]))
+
+    Shown in notebook ``fedcopl_main_table1``.
+    """
+    lines = {int(line["number"]): line for line in _with_sources(verdicts).to_dict("records")}
+    unknown = sorted(set(numbers) - set(lines))
+    if unknown:
+        known = ", ".join(map(str, lines)) or "none"
+        raise FedCoPLError(f"there is no verdict on claim {', '.join(map(str, unknown))}; these have one: {known}")
+    return "\n\n".join(_claim_text({str(name): value for name, value in lines[n].items()}) for n in numbers)
+
+
+def _claim_text(line: dict[str, Any]) -> str:
+    measured = f"measured: {line['statistic']}; {line['n_seeds']} seeds" if line["statistic"] else ""
+    parts = [
+        f"{SYMBOLS[line['verdict']]} {line['verdict']}",
+        f"asked: {line['claimed']}",
+        measured,
+        f"printed: {line['printed']}" if line["printed"] else "",
+        line["note"],
+    ]
+    head = f"{line['number']}. {line['claim']} ({line['source']})"
+    return "\n".join([head, *(textwrap.fill(part, _WIDTH, initial_indent="   ", subsequent_indent="     ")
+                              for part in parts if part)])  # fmt: skip
+
+
+def _with_sources(verdicts: pd.DataFrame) -> pd.DataFrame:
+    missing = [column for column in COLUMNS if column not in verdicts.columns]
+    if missing:
+        raise FedCoPLError(f"the verdicts lack the columns {', '.join(missing)}; pass what verdicts() gives")
+    return judged_claims()[["number", "paper", "source", "claimed", "printed"]].merge(verdicts, on="number")
+
+
+_WIDTH = 110

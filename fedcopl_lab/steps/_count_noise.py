@@ -42,7 +42,7 @@ def perturb_counts(
     >>> perturb_counts(torch.tensor([[4, 0]]), "uniform", torch.Generator()).tolist()
     [[2, 2]]
 
-    Shown in notebook ``00_quickstart``.
+    Shown in notebook ``fedcopl_ours_uploads``.
     """
     if kind not in get_args(CountNoise):
         raise FedCoPLError(f"kind={kind!r} is unknown; choose one of {', '.join(get_args(CountNoise))}")

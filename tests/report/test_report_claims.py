@@ -8,7 +8,7 @@ from test_report_files import Page
 
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.paper import discrepancies, find_items, judged_claims
-from fedcopl_lab.report import write_report
+from fedcopl_lab.report import claim_text, write_report
 from fedcopl_lab.report._claims import SYMBOLS, claim_tables, claims_section
 
 
@@ -66,3 +66,19 @@ def test_the_report_takes_the_verdicts_and_links_to_them(all_numbers, all_runs, 
 def test_a_table_that_is_no_verdicts_is_refused(made_up_verdicts) -> None:
     with pytest.raises(FedCoPLError, match="the verdicts lack the columns note; pass what verdicts\\(\\) gives"):
         claim_tables(made_up_verdicts.drop(columns="note"))
+
+
+def test_text_for_a_notebook_has_the_claims_asked_for_in_that_order(made_up_verdicts) -> None:
+    second, first = claim_text(made_up_verdicts, [6, 1]).split("\n\n")
+    assert second.startswith("6. CPL's labels are more accurate than FPL's (supp. Table 3)\n   – not tested\n")
+    assert "measured:" not in second
+    assert "printed: 18 of 18 cells" in second
+    assert "   ✓ holds\n" in first
+    assert "measured: +0.5 points [0.1, 9.9]; 0 seeds" in first
+    assert first.endswith("A <note>.")
+    assert max(map(len, first.splitlines())) <= 110
+
+
+def test_a_claim_without_a_verdict_is_refused(made_up_verdicts) -> None:
+    with pytest.raises(FedCoPLError, match="there is no verdict on claim 2, 99; these have one: 1, 3"):
+        claim_text(made_up_verdicts.query("number in [1, 3]"), [99, 1, 2])
