@@ -1,9 +1,11 @@
 """What an item is: a table or figure, and the runs each of its cells needs."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import RunConfig
 
 Reads = Literal["final", "first", "rounds", "labels", "pseudo_labels", "confidences", "reached", "theory", "split",
@@ -52,6 +54,15 @@ class NotRun:
     reason: str
 
 
+def _most_seeds() -> int | None:
+    text = os.environ.get("FEDCOPL_LAB_SEEDS")
+    if not text:
+        return None
+    if not text.isdigit() or int(text) < 1:
+        raise FedCoPLError(f"FEDCOPL_LAB_SEEDS={text!r} is not valid; expected how many seeds at most, such as 1")
+    return int(text)
+
+
 def _none(profile: str) -> Sequence[NotRun]:
     return ()
 
@@ -98,12 +109,16 @@ class Item:
         return self.source == "ours"
 
     def runs(self, profile: str, seeds: Sequence[int] = SEEDS, **changes: Any) -> list[tuple[Cell, RunConfig]]:
-        """Every (cell, run) of the item: its cells at each seed, with ``changes`` such as ``device``."""
+        """Every (cell, run) of the item: its cells at each seed, with ``changes`` such as ``device``.
+
+        ``$FEDCOPL_LAB_SEEDS`` bounds the number of seeds, for a quick look and for tests.
+        """
         chosen = self.seeds if self.seeds is not None else seeds
+        most = _most_seeds()
         return [
             (cell, replace(cell.config, seed=s, **changes))
             for cell in self.cells(profile)
-            for s in (chosen if cell.seeds is None else cell.seeds)
+            for s in (chosen if cell.seeds is None else cell.seeds)[:most]
         ]
 
     def __repr__(self) -> str:
