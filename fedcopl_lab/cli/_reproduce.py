@@ -76,7 +76,7 @@ def export(profile: str | None, out: str | None) -> int:
     profile = configure(profile).profile
     store = Store()
     numbers = pd.concat([collect(item, profile, store=store) for item in ITEMS if item.reads != "nothing"])
-    runs = run_table([store.run(key) for key in numbers["key"].unique()])
+    runs = run_table([store.run(key) for key in numbers["key"].unique() if key])
     for path in write_measured(Path(out) if out else measured_folder(), profile, numbers, runs):
         print(f"wrote {path}")
     print(f"wrote {write_claims(Path(out) if out else measured_folder(), profile, verdicts(profile, store))}")
