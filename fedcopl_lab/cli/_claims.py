@@ -8,8 +8,8 @@ from collections.abc import Hashable, Mapping
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.config import profile_name
 from fedcopl_lab.paper import judged_claims, measured_claims, verdicts
-from fedcopl_lab.paper._evidence import profile_name
 
 _COLOURS = {"holds": "32", "does not hold": "31", "within noise": "33", "not tested": "90"}
 _VERDICT_WIDTH = max(map(len, _COLOURS))

@@ -58,7 +58,14 @@ def _planned(config: RunConfig) -> tuple[float | None, float | None]:
     if not isinstance(config, PromptConfig):
         return None, None
     try:
-        rates = measure_rates(config.clip, dataset_sizes(config.dataset)[2], device=config.device, repeats=1)
+        rates = measure_rates(
+            config.clip,
+            dataset_sizes(config.dataset)[2],
+            device=config.device,
+            precision=config.precision,
+            repeats=1,
+            clients=config.clients_per_forward,
+        )
         plan = plan_run(config, rates)
     except FedCoPLError:  # a model or data set whose cost is not counted
         return None, None

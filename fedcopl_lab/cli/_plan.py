@@ -58,7 +58,7 @@ def plan(options: argparse.Namespace) -> int:
 
 def _configs(options: argparse.Namespace) -> tuple[list[PromptConfig], int]:
     """The runs to plan, each once, and how many others the items have."""
-    from fedcopl_lab.config import configure
+    from fedcopl_lab.config import configure, profile_name
     from fedcopl_lab.paper import SEEDS, find_items, runs_of
 
     settings = parse_settings(options.settings)
@@ -66,7 +66,7 @@ def _configs(options: argparse.Namespace) -> tuple[list[PromptConfig], int]:
     if options.method or settings:
         found = [configure(options.profile, method=options.method or "FedCoPL", **(changes | settings))]
     else:
-        profile = configure(options.profile).profile
+        profile = profile_name(options.profile)
         runs = runs_of(find_items(options.items), profile, SEEDS, device=options.device)
         found = [config for _, _, config in runs] or [configure(profile, device=options.device)]
     prompting = [config for config in found if isinstance(config, PromptConfig)]

@@ -12,7 +12,7 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import check_writable, checkout_root
 from fedcopl_lab.cli._dry_run import dry_run
 from fedcopl_lab.cli._inputs import check_inputs, not_stored
-from fedcopl_lab.config import RunConfig, configure
+from fedcopl_lab.config import RunConfig, profile_name
 from fedcopl_lab.paper import (
     ITEMS,
     SEEDS,
@@ -47,7 +47,7 @@ def reproduce(
     """Compute, draw, write, compare; prints where the report is."""
     from fedcopl_lab.engine import sweep
 
-    items, profile = find_items(names), configure(profile).profile
+    items, profile = find_items(names), profile_name(profile)
     chosen = tuple(seeds) if seeds else SEEDS
     folder = Path(out) if out else figures_folder()
     if not dry:
@@ -73,7 +73,7 @@ def reproduce(
 
 def export(profile: str | None, out: str | None) -> int:
     """Write what stored runs give, every item's numbers and every claim's verdict, as a profile's committed ones."""
-    profile = configure(profile).profile
+    profile = profile_name(profile)
     store = Store()
     numbers = pd.concat([collect(item, profile, store=store) for item in ITEMS if item.reads != "nothing"])
     runs = run_table([store.run(key) for key in numbers["key"].unique() if key])

@@ -1,7 +1,7 @@
 """What a run is: frozen configurations, the profiles that fill them, and the key that names a result."""
 
 from fedcopl_lab.config._checks import did_you_mean, pick
-from fedcopl_lab.config._configure import config_from, configure, setting_names
+from fedcopl_lab.config._configure import config_from, configure, profile_name, setting_names
 from fedcopl_lab.config._key import NUMERICS, run_key
 from fedcopl_lab.config._presets import AUTHORS_MODE, CPL_LEVELS, METHODS, NATIVE_MODE, PROFILES, cpl_levels
 from fedcopl_lab.config._prompting import PRIVATE_NOISE, PromptConfig
@@ -36,6 +36,7 @@ __all__ = [
     "cpl_levels",
     "did_you_mean",
     "pick",
+    "profile_name",
     "run_key",
     "setting_names",
 ]

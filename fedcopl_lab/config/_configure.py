@@ -57,6 +57,17 @@ def configure(profile: str | None = None, *, method: str = "FedCoPL", mode: str 
     return _configure_prompting(name, cast(PromptMethodName, method), mode, changes)
 
 
+def profile_name(profile: str | None = None) -> str:
+    """The name of a profile that either paper has; None takes ``$FEDCOPL_LAB_PROFILE`` or ``"smoke"``.
+
+    >>> profile_name("smoke")
+    'smoke'
+    """
+    name = profile or os.environ.get("FEDCOPL_LAB_PROFILE") or "smoke"
+    pick({**PROFILES, **SAGE_PROFILES}, name, "profile")
+    return name
+
+
 def config_from(settings: dict[str, Any]) -> RunConfig:
     """The configuration that :meth:`RunConfig.as_dict` wrote."""
     kind = SageConfig if settings.get("method") in SAGE_METHODS else PromptConfig

@@ -1,6 +1,5 @@
 """What a claim may ask of the run store: one number per seed, from runs named by their settings."""
 
-import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -9,7 +8,7 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._identity import key_of
-from fedcopl_lab.config import PROFILES, SAGE_PROFILES, PromptConfig, RunConfig, configure, pick
+from fedcopl_lab.config import PROFILES, PromptConfig, RunConfig, configure
 from fedcopl_lab.data import known_manifests
 from fedcopl_lab.paper._judge import LEAST_SEEDS
 from fedcopl_lab.store import Run, Store
@@ -42,13 +41,6 @@ _SETS: Mapping[str, Mapping[str, Settings]] = {
 }
 _ENCODERS: Mapping[str, tuple[str, ...]] = {"paper": ("ViT-B-32", "ViT-B-16", "RN50")}
 _SMALL_ENCODERS = ("tiny", "tiny-p1", "tiny-rn")
-
-
-def profile_name(profile: str | None) -> str:
-    """The name of a profile that either paper has; None takes the environment's, else ``"smoke"``."""
-    name = profile or os.environ.get("FEDCOPL_LAB_PROFILE") or "smoke"
-    pick({**PROFILES, **SAGE_PROFILES}, name, "profile")
-    return name
 
 
 class NotTestedError(FedCoPLError):

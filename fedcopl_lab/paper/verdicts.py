@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config import did_you_mean
-from fedcopl_lab.paper._evidence import Evidence, NotTestedError, profile_name
+from fedcopl_lab.config import did_you_mean, profile_name
+from fedcopl_lab.paper._evidence import Evidence, NotTestedError
 from fedcopl_lab.paper._judge import Judged
 from fedcopl_lab.paper.items import SEEDS
 from fedcopl_lab.paper.statistics import STATISTICS

@@ -1,0 +1,50 @@
+"""What ``reproduce`` says before it starts: every run, its cost, and what is not here."""
+
+import pytest
+
+from fedcopl_lab import configure
+from fedcopl_lab.cli import _dry_run, main
+from fedcopl_lab.cli._inputs import missing_inputs
+from fedcopl_lab.paper import find_items
+
+
+@pytest.fixture
+def nothing_here(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDCOPL_LAB_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("FEDCOPL_LAB_WEIGHTS", str(tmp_path / "weights"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("FEDCOPL_LAB_HOME", str(tmp_path / "runs"))
+    monkeypatch.delenv("FEDCOPL_LAB_SEEDS", raising=False)
+    return tmp_path
+
+
+def test_every_run_is_listed_and_none_is_computed(nothing_here, capsys):
+    assert main(["reproduce", "--items", "main Table 6", "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    wanted = [config.label for _, config in find_items(["main Table 6"])[0].runs("smoke")]
+    assert [line.split("GB")[1].strip() for line in lines if " GB " in line] == wanted
+    assert lines[-1] == "all data and weights are here"
+    assert not list((nothing_here / "runs").glob("*/result.json"))
+
+
+def test_what_is_missing_is_named_and_the_exit_says_so(nothing_here, capsys, monkeypatch):
+    monkeypatch.setattr(_dry_run, "_planned", lambda config: (7200.0, 3e9))
+    asked = ["reproduce", "--profile", "paper", "--items", "main Table 6", "--seeds", "0", "--dry-run"]
+    assert main(asked) == 2
+    text = capsys.readouterr().out
+    assert "2.0 h   3.0 GB  FedCoPL+CoPL dtd β=0.1 seed=0 (estimated from rates measured now)" in text
+    assert "data set dtd: not here; `fedcopl-lab data get dtd`" in text
+    assert "weights ViT-B-32: " in text
+
+
+def test_a_sweep_that_would_stop_in_the_middle_does_not_start(nothing_here, capsys):
+    asked = ["reproduce", "--profile", "paper", "--items", "main Table 6", "--out", str(nothing_here / "out")]
+    assert main(asked) == 2
+    error = capsys.readouterr().err
+    assert "these are needed and not on this machine:" in error
+    assert all(f"data set {name}: not here" in error for name in ("dtd", "resisc45", "cub", "ucf101"))
+    assert not (nothing_here / "runs").exists() or not list((nothing_here / "runs").glob("*/config.json"))
+
+
+def test_random_weights_and_packaged_data_need_nothing(nothing_here):
+    assert missing_inputs([configure("smoke"), configure("smoke", clip="ViT-B-32", weights="random")]) == []
