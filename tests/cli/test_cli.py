@@ -164,7 +164,11 @@ def test_ctrl_c_ends_with_one_line_and_130_and_the_next_call_goes_on(tmp_path):
     environment = {**os.environ, "FEDCOPL_LAB_HOME": str(tmp_path / "runs"), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "fedcopl_lab", "reproduce", "--items", "fedcopl_main_table6"]
     arguments = [*command, "--seeds", "0", "--out", str(tmp_path / "figures"), "--quiet"]
-    process = subprocess.Popen(arguments, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    # a test run that was itself started in the background ignores Ctrl-C, and a child would inherit that
+    process = subprocess.Popen(
+        arguments, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
     store = Store(tmp_path / "runs")
     deadline = time.monotonic() + 120
     while not any(run.rounds_done() for run in store.runs()):

@@ -85,8 +85,12 @@ class FaultyServer:
         view = memoryview(body)[:end]
         for at in range(0, len(view), 1 << 20):
             block = view[at : at + (1 << 20)]
-            request.wfile.write(block)
-            self.body_bytes += len(block)
+            self.body_bytes += len(block)  # before the write: the client may be done before this thread goes on
+            try:
+                request.wfile.write(block)
+            except OSError:
+                self.body_bytes -= len(block)
+                raise
         request.wfile.flush()
         if fault.get("reset"):
             request.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -34,7 +34,7 @@ def synthetic():
 @pytest.mark.slow
 def test_a_round_of_two_clients_fits_in_six_gigabytes_and_is_planned(monkeypatch):
     dataset = synthetic()
-    monkeypatch.setattr(_setting, "load_dataset", lambda name: dataset)
+    monkeypatch.setattr(_setting, "load_dataset", lambda name, image_size: dataset)
     _setting._frozen_for.cache_clear()
     config = lab.configure(
         "paper", dataset="digits", weights="random", n_clients=2, scheme="iid", rounds=1, local_epochs=1,

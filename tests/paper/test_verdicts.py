@@ -8,6 +8,7 @@ import pytest
 from made_up_runs import jitter, rounds
 
 from fedcopl_lab import FedCoPLError
+from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.paper import (
     _evidence,
     judged_claims,
@@ -27,6 +28,8 @@ KINDS = {"difference", "every_case", "equivalence", "trend"}
 
 def everywhere(config):
     """FedCoPL is ahead of everything by five points; runs with other levels or clients are not stored."""
+    if not isinstance(config, PromptConfig):
+        return None
     if (config.q_conf, config.q_ent, config.n_clients, config.participation) != (0.5, 0.5, 5, 1.0):
         return None
     return rounds([60.0, 65.0, 70.0 + 5 * (config.method == "FedCoPL") + jitter(config)])
@@ -57,7 +60,7 @@ def test_an_empty_store_tests_nothing_and_says_why(tmp_path) -> None:
     by_number = table.set_index("number")["note"]
     assert by_number[12] == "Needs 3 seeds of FedCoPL (beta=0.1); 0 stored."
     assert by_number[16] == "About CUB, which profile smoke does not have."
-    assert by_number[46] == "No statistic of this version settles it."
+    assert by_number[46] == "Needs 3 seeds of SAGE (alpha=1.0); 0 stored."
 
 
 def test_judged_claims_say_interval_seeds_cells_and_runs(evidence_of) -> None:

@@ -228,7 +228,7 @@ def test_differences_within_noise_are_hollow(made_up) -> None:
         assert diamonds[2].get_markerfacecolor() == "white"
         assert diamonds[0].get_markerfacecolor() == diamonds[0].get_color() == BLUE
         dots = [line for line in axes.lines if line.get_marker() == "o"]
-        assert [len(line.get_xdata()) for line in dots] == [10] * 4
+        assert [len(line.get_xdata()) for line in dots] == [numbers["seed"].nunique()] * 4
 
 
 def test_noise_on_the_uploads_is_drawn_over_epsilon_and_the_rest_as_rows(all_numbers, picture) -> None:
