@@ -11,6 +11,7 @@ from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import PROFILES, PromptConfig, RunConfig, configure
 from fedcopl_lab.data import known_manifests
 from fedcopl_lab.paper._judge import LEAST_SEEDS
+from fedcopl_lab.paper.items._columns import ALL_SPLITS, SETS_OF_PAPER
 from fedcopl_lab.store import Run, Store
 
 Rows = list[dict[str, Any]]
@@ -21,24 +22,10 @@ Read = Callable[[Rows], float]
 
 Settings = Mapping[str, Any]
 
-SKEWS: Mapping[str, Settings] = {
-    "β = 0.1": {"beta": 0.1},
-    "β = 0.05": {"beta": 0.05},
-    "quantity": {"scheme": "quantity"},
-}
+SKEWS: Mapping[str, Settings] = ALL_SPLITS
 """The paper's label skews."""
 
-_FEW_CLIENTS = {"n_clients": 5}
-_SETS: Mapping[str, Mapping[str, Settings]] = {
-    "paper": {
-        "DTD": {"dataset": "dtd"},
-        "RESISC45": {"dataset": "resisc45"},
-        "CUB": {"dataset": "cub"} | _FEW_CLIENTS,
-        "UCF101": {"dataset": "ucf101"} | _FEW_CLIENTS,
-        "CIFAR-10": {"dataset": "cifar10"},
-        "CIFAR-100": {"dataset": "cifar100"},
-    }
-}
+_SETS: Mapping[str, Mapping[str, Settings]] = {"paper": SETS_OF_PAPER}
 _ENCODERS: Mapping[str, tuple[str, ...]] = {"paper": ("ViT-B-32", "ViT-B-16", "RN50")}
 _SMALL_ENCODERS = ("tiny", "tiny-p1", "tiny-rn")
 

@@ -11,9 +11,11 @@ QUANTITY: dict[str, dict[str, Any]] = {"quantity": {"scheme": "quantity"}}
 ALL_SPLITS = DIRICHLET | QUANTITY
 ONE_SPLIT = {"β = 0.1": DIRICHLET["β = 0.1"]}
 
-_STANDS_FOR_ALL = {"smoke": "digits"}
+ONE_SET_PROFILES = frozenset({"smoke"})
+"""Profiles in which one data set stands for all of a paper's."""
+
 _FEW_CLIENTS = {"n_clients": 5}  # the paper's choice for the two sets with the fewest images per class
-_OF_PAPER: dict[str, dict[str, Any]] = {
+SETS_OF_PAPER: dict[str, dict[str, Any]] = {
     "DTD": {"dataset": "dtd"},
     "RESISC45": {"dataset": "resisc45"},
     "CUB": {"dataset": "cub"} | _FEW_CLIENTS,
@@ -22,8 +24,8 @@ _OF_PAPER: dict[str, dict[str, Any]] = {
     "CIFAR-100": {"dataset": "cifar100"},
 }
 
-SETS = tuple(_OF_PAPER)
-PAPER_SETS: dict[str, str] = {name: own["dataset"] for name, own in _OF_PAPER.items()}
+SETS = tuple(SETS_OF_PAPER)
+PAPER_SETS: dict[str, str] = {name: own["dataset"] for name, own in SETS_OF_PAPER.items()}
 """The paper's name of each data set -> ours."""
 
 SMOKE_DIFFERS = (
@@ -47,9 +49,9 @@ def data_columns(profile: str, splits: Columns, sets: Iterable[str] = SETS, stan
     >>> data_columns("smoke", DIRICHLET)
     {'β = 0.1': {'beta': 0.1}, 'β = 0.05': {'beta': 0.05}}
     """
-    if profile in _STANDS_FOR_ALL:
+    if profile in ONE_SET_PROFILES:
         return dict(splits if stand_in is None else stand_in)
-    return {f"{name}, {split}": _OF_PAPER[name] | own for name in sets for split, own in splits.items()}
+    return {f"{name}, {split}": SETS_OF_PAPER[name] | own for name in sets for split, own in splits.items()}
 
 
 def grid(profile: str, rows: dict[str, dict[str, Any]], columns: dict[str, dict[str, Any]]) -> list[Cell]:

@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fedcopl_lab.config import SAGE_METHODS, configure
+from fedcopl_lab.paper.items._columns import ONE_SET_PROFILES
 from fedcopl_lab.paper.items._item import Cell
 
 Settings = dict[str, Any]
@@ -13,7 +14,6 @@ ALPHAS: tuple[float, ...] = (0.1, 0.5, 1.0)
 BY_ALPHA: Mapping[str, Settings] = MappingProxyType({f"α = {alpha:g}": {"alpha": alpha} for alpha in ALPHAS})
 """The columns of SAGE's tables: Dirichlet concentrations, the most uneven split first."""
 
-_STANDS_FOR_ALL = {"smoke": "digits"}
 SAGE_SETS: dict[str, str] = {"CIFAR-10": "cifar10", "CIFAR-100": "cifar100", "SVHN": "svhn", "CINIC-10": "cinic10"}
 """The paper's name of each of SAGE's data sets -> ours."""
 
@@ -62,7 +62,7 @@ def on_sets(
     >>> list(on_sets("mini"))[0]
     'CIFAR-10, α = 0.1'
     """
-    if profile in _STANDS_FOR_ALL:
+    if profile in ONE_SET_PROFILES:
         return {name: dict(own) for name, own in columns.items()}
     there = [name for name in sets if name in _WITHIN.get(profile, SAGE_SETS)]
     return {f"{name}, {split}": {"dataset": SAGE_SETS[name], **own} for name in there for split, own in columns.items()}
@@ -76,7 +76,7 @@ def on_cifar100(
     >>> on_cifar100("paper", {"α = 1": {"alpha": 1.0}})
     {'α = 1': {'dataset': 'cifar100', 'alpha': 1.0}}
     """
-    there = {} if profile in _STANDS_FOR_ALL else {"dataset": SAGE_SETS[data]}
+    there = {} if profile in ONE_SET_PROFILES else {"dataset": SAGE_SETS[data]}
     return {name: {**there, **own} for name, own in columns.items()}
 
 

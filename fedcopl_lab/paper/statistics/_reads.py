@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from fedcopl_lab.paper._evidence import Read, Rows, Settings
+from fedcopl_lab.paper.items._columns import BASELINES, with_labels
 
-TRAINERS = ("PromptFL", "PromptProx", "pFedPrompt", "FedOTP")
+TRAINERS = BASELINES
 """The trainers that FedCoPL is compared with."""
 
 EQUAL_SHARE = "20%"
@@ -21,10 +22,6 @@ LABELLERS: Mapping[str, Settings] = {
 }
 """Runs whose first label phase shows a labeller's labels; before training the trainer does not matter."""
 
-FEDCOPL: Mapping[str, Settings] = {"FedCoPL": {"method": "FedCoPL"}}
-
-ZERO_SHOT: Mapping[str, Settings] = {"Zero-shot CLIP": {"method": "zero-shot"}}
-
 
 def baselines(*labellers: str, trainers: tuple[str, ...] = TRAINERS) -> dict[str, Settings]:
     """Row name -> settings for each trainer with each labeller.
@@ -32,7 +29,7 @@ def baselines(*labellers: str, trainers: tuple[str, ...] = TRAINERS) -> dict[str
     >>> list(baselines("FPL", trainers=("PromptFL",)))
     ['PromptFL + FPL']
     """
-    return {f"{one} + {name}": {"method": one, "labeller": name} for one in trainers for name in labellers}
+    return {**with_labels(trainers, labellers)}
 
 
 def accuracy(rows: Rows) -> float:

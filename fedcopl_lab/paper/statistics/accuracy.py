@@ -15,9 +15,9 @@ from fedcopl_lab.paper._judge import (
     pooled,
 )
 from fedcopl_lab.paper._trends import spearman
+from fedcopl_lab.paper.items._columns import ZERO_SHOT
 from fedcopl_lab.paper.statistics._reads import (
     TRAINERS,
-    ZERO_SHOT,
     accuracy,
     accuracy_global,
     as_floats,

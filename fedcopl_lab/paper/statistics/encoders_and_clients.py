@@ -9,7 +9,8 @@ import pandas as pd
 from fedcopl_lab.paper._evidence import Evidence, Rows, Settings
 from fedcopl_lab.paper._judge import Judged, judge_difference, judge_every_case, judge_parts, pooled
 from fedcopl_lab.paper._trends import mean_step, slopes, spearman
-from fedcopl_lab.paper.statistics._reads import FEDCOPL, ZERO_SHOT, accuracy, accuracy_curve, baselines
+from fedcopl_lab.paper.items._columns import FEDCOPL, ZERO_SHOT
+from fedcopl_lab.paper.statistics._reads import accuracy, accuracy_curve, baselines
 from fedcopl_lab.paper.statistics._registry import statistic
 
 _CLIENTS = (5, 10, 20, 30, 50)
