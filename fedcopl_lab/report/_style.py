@@ -10,7 +10,9 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
+from matplotlib.transforms import Bbox
 from PIL import Image
 
 SINGLE, DOUBLE = 3.25, 6.75
@@ -91,6 +93,35 @@ LOOKS = (
 """Looks of a table's rows in their order; the last row of the papers' tables is their own method."""
 
 
+class SteadyLayout(ConstrainedLayoutEngine):
+    """Constrained layout whose places are the same in every process.
+
+    The solver underneath goes through its unknowns in the order of their memory addresses, so that its answers
+    differ in the last bits; an edge that falls on half a pixel then lands on either side of it.
+    """
+
+    def execute(self, fig: Figure) -> None:
+        """Lay the figure out, then round every place to a billionth of the figure."""
+        super().execute(fig)
+        for part in _with_subfigures(fig):
+            if part is not fig:
+                part._redo_transform_rel_fig(bbox=_rounded(part.bbox_relative))
+        for axes in fig.axes:
+            if axes.get_in_layout():
+                axes.set_position(_rounded(axes.get_position(original=True)))
+                axes.set_in_layout(True)  # set_position takes the axes out of the layout
+
+
+def _with_subfigures(figure: Any) -> Iterator[Any]:
+    yield figure
+    for part in figure.subfigs:
+        yield from _with_subfigures(part)
+
+
+def _rounded(box: Any) -> Bbox:
+    return Bbox(box.get_points().round(9))
+
+
 class Picture(Figure):
     """A matplotlib figure that a notebook shows as it is, with no pyplot and no backend set up."""
 
@@ -117,7 +148,7 @@ def style() -> Iterator[None]:
 
 def new_figure(width: float, height: float) -> Picture:
     """An empty figure with constrained layout, in inches; to be called inside :func:`style`."""
-    figure = Picture(figsize=(width, height), layout="constrained")
+    figure = Picture(figsize=(width, height), layout=SteadyLayout())
     FigureCanvasAgg(figure)
     return figure
 

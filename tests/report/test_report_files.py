@@ -13,8 +13,9 @@ import pytest
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.paper.claims import claims
 from fedcopl_lab.paper.items import ITEMS, find_items
-from fedcopl_lab.report import save_item, write_report
+from fedcopl_lab.report import draw, save_item, write_report
 from fedcopl_lab.report._page_tables import measured_table, printed_tables
+from fedcopl_lab.report._style import file_bytes
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 
@@ -225,3 +226,8 @@ def test_an_empty_report_is_refused(all_numbers, all_runs, tmp_path) -> None:
 def test_report_and_paper_never_load_torch() -> None:
     code = "import fedcopl_lab.report, fedcopl_lab.paper, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_an_edge_on_half_a_pixel_lands_on_the_same_side_each_time(all_numbers) -> None:
+    item = find_items(["fedcopl_supp_table5"])[0]
+    assert len({file_bytes(draw(item, all_numbers[item.id]), "png") for _ in range(12)}) == 1
