@@ -1,8 +1,7 @@
 """The reference engine: one process runs a method round by round and stores each round as it ends."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from fedcopl_lab.config import RunConfig
 from fedcopl_lab.data import Federation, split_table
 from fedcopl_lab.engine._environment import environment
 from fedcopl_lab.engine._memory import keep_freed_memory
+from fedcopl_lab.engine._threads import thread_count
 from fedcopl_lab.methods import Method, ZeroShot, open_method
 from fedcopl_lab.store import Run, Store
 
@@ -50,18 +50,24 @@ def run(config: RunConfig, store: Store | None = None, progress: bool = True) ->
     keep_freed_memory()
     with store.locked(key) as stored:
         if not stored.complete:
-            with _threads(config.threads):
+            with thread_count(config.threads):
                 _compute(config, stored, progress)
     return stored
 
 
-def _compute(config: RunConfig, stored: Run, progress: bool) -> None:
+def begin(config: RunConfig, stored: Run) -> Method | ZeroShot:
+    """Open a run's method and write what its folder holds before the first round."""
     split = stored.path / "split.json"
     # a resumed run keeps its stored split, even if a later version would draw another
     method = open_method(config, stored.split if split.is_file() else None)
     write_atomic(stored.path / "config.json", to_json(config.as_dict()))
     write_atomic(split, to_json(_split(method.federation)))
     write_atomic(stored.path / "environment.json", to_json(environment(config.device, config.threads)))
+    return method
+
+
+def _compute(config: RunConfig, stored: Run, progress: bool) -> None:
+    method = begin(config, stored)
     if isinstance(method, ZeroShot):
         start = time.perf_counter()
         row = method.report()
@@ -103,14 +109,3 @@ def check_device(device: str) -> None:
     }
     if not there[kind]():
         raise FedCoPLError(f"device={device!r} is not available to torch {torch.__version__} here; use device='cpu'")
-
-
-@contextmanager
-def _threads(wanted: int) -> Iterator[None]:
-    """Run with the thread count that the run key names: another count may round sums differently."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(wanted)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

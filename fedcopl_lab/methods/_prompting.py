@@ -1,6 +1,6 @@
 """Every trainer of prompts, from PromptFL to FedCoPL: label, train locally, average some prompts, test."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -73,16 +73,32 @@ class PromptMethod:
 
     def step(self, state: FederationState) -> tuple[FederationState, dict[str, Any]]:
         """One communication round: the next state, and the row that reports it."""
+        phase = self._label(state) if self.labels_are_due(state.round) else None
+        labelled = state if phase is None else replace(state, labels=phase.labels, quota=phase.quota)
+        updates, momentum = self._train(labelled, self._participants(labelled))
+        return self.close_round(labelled, phase, updates, momentum)
+
+    def close_round(
+        self,
+        state: FederationState,
+        phase: LabelPhase | None,
+        updates: dict[int, LocalUpdate],
+        momentum: dict[str, Tensor],
+    ) -> tuple[FederationState, dict[str, Any]]:
+        """The state after a round and its row, from what the clients did, wherever they did it.
+
+        Args:
+            state: what the clients trained from, this round's labels included.
+            phase: the round's label phase; None where there was none.
+            updates: client -> what its training ended with, in rising order of clients.
+            momentum: SGD buffers after the round, see :meth:`kept_momentum`.
+        """
         row: dict[str, Any] = {"round": state.round + 1}
         label_bytes = (0, 0)
-        if self._labels_are_due(state.round):
-            phase = self._label(state)
-            state = replace(state, labels=phase.labels, quota=phase.quota)
+        if phase is not None:
             row["labels"] = label_report(phase, self.setting)
             label_bytes = phase.bytes_up, phase.bytes_down
-        participants = self._participants(state)
-        updates, momentum = self._train(state, participants)
-        after = self._merge(state, participants, updates, momentum)
+        after = self._merge(state, list(updates), updates, momentum)
         models, last = ClientModels(self.setting, after), after.round == self.config.rounds
         row |= round_report(state, updates, models.evaluate(everywhere=last), self.setting)
         row |= self._traffic(updates, *label_bytes)
@@ -94,22 +110,33 @@ class PromptMethod:
         """The classes that a client's model gives to images of the data set, [n]."""
         return ClientModels(self.setting, state).logits(client, indices).argmax(dim=1).cpu()
 
-    def _labels_are_due(self, round_index: int) -> bool:
+    def labels_are_due(self, round_index: int) -> bool:
+        """Whether a label phase opens the round after so many."""
         every = self.config.refresh_every
         return round_index % every == 0 if every else round_index == 0
 
     def _label(self, state: FederationState) -> LabelPhase:
-        clients = range(self.config.n_clients)
+        return self.phase_of(self.client_scores(state, range(self.config.n_clients)), state.round)
+
+    def client_scores(self, state: FederationState, clients: Iterable[int]) -> list[Tensor]:
+        """What clients score their own training images with at a label phase, one [n_k, C] each."""
         if state.round == 0:
-            logits = [self.setting.zero_shot_logits[self.setting.train_indices(k)] for k in clients]
-        else:
-            models = ClientModels(self.setting, state, local=self.config.relabel_with == "local")
-            logits = [models.logits(k, self.setting.train_indices(k)).float().cpu() for k in clients]
+            return [self.setting.zero_shot_logits[self.setting.train_indices(k)] for k in clients]
+        models = ClientModels(self.setting, state, local=self.config.relabel_with == "local")
+        return [models.logits(k, self.setting.train_indices(k)).float().cpu() for k in clients]
+
+    def phase_of(self, logits: Sequence[Tensor], round_index: int) -> LabelPhase:
+        """The label phase that opens a round, from all clients' scores.
+
+        Args:
+            logits: of each client's training images, K of [n_k, C].
+            round_index: rounds that lie behind.
+        """
         return make_labels(
             logits,
             self.config,
             n_train=self.setting.n_train,
-            phase=state.round // self.config.refresh_every if self.config.refresh_every else 0,
+            phase=round_index // self.config.refresh_every if self.config.refresh_every else 0,
             seed=self.stream_seed,
             true_labels=self._true_labels() if self.config.labeller == "true" else None,
         )
@@ -119,10 +146,14 @@ class PromptMethod:
         labels = self.setting.dataset.labels
         return [labels[self.setting.train_indices(k)] for k in range(self.config.n_clients)]
 
-    def _participants(self, state: FederationState) -> list[int]:
+    def drawn(self, round_index: int) -> list[int]:
+        """The clients that are asked to take part in the round after so many, in rising order."""
         wanted = max(int(self.config.participation * self.config.n_clients), 1)
-        generator = torch_generator(self.stream_seed, "participation", state.round)
-        drawn = torch.randperm(self.config.n_clients, generator=generator)[:wanted].sort().values.tolist()
+        generator = torch_generator(self.stream_seed, "participation", round_index)
+        return torch.randperm(self.config.n_clients, generator=generator)[:wanted].sort().values.tolist()
+
+    def _participants(self, state: FederationState) -> list[int]:
+        drawn = self.drawn(state.round)
         trained = [k for k in drawn if len(state.labels[k])]
         if not trained:
             raise FedCoPLError(
@@ -140,12 +171,13 @@ class PromptMethod:
         together = self.config.clients_per_forward
         for first in range(0, len(participants), together):
             group = participants[first : first + together]
-            updates |= zip(group, self._train_group(state, group, kept), strict=True)
+            updates |= zip(group, self.train_clients(state, group, kept), strict=True)
             for k in group:
                 self._keep_momentum(kept, k, updates[k])
         return updates, kept
 
-    def _train_group(self, state: FederationState, group: list[int], kept: dict[str, Tensor]) -> list[LocalUpdate]:
+    def train_clients(self, state: FederationState, group: list[int], kept: dict[str, Tensor]) -> list[LocalUpdate]:
+        """A round of some clients, whose batches share a forward pass; ``kept`` holds SGD buffers to start from."""
         starts = []
         for k in group:
             slot = self._momentum_slot(k)
@@ -161,6 +193,13 @@ class PromptMethod:
                 generator=[torch_generator(self.stream_seed, "batches", state.round, k) for k in group],
                 template=self.setting.template,
             )
+
+    def kept_momentum(self, state: FederationState, updates: dict[int, LocalUpdate]) -> dict[str, Tensor]:
+        """The SGD buffers that outlive a round, from those before it and what the clients ended with."""
+        kept = {part: buffers.clone() for part, buffers in state.momentum.items()}
+        for k, update in updates.items():
+            self._keep_momentum(kept, k, update)
+        return kept
 
     def _momentum_slot(self, client: int) -> int | None:
         return {"shared": 0, "per_client": client, "reset": None}[self.config.momentum_state]

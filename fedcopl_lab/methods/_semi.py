@@ -54,16 +54,28 @@ class SemiMethod:
 
     def step(self, state: SemiState) -> tuple[SemiState, dict[str, Any]]:
         """One communication round: the next state, and the row that reports it."""
-        with _exact_convolutions(self.config.precision):
+        with exact_convolutions(self.config.precision):
             participants = self.participants(state.round)
             messages = self.recipe.message(self.setting, state, participants)
             updates, momentum = self._train(state, messages)
-            end = RoundEnd(self.setting, state, updates, self.weights(participants))
-            merged = self._with_statistics(self.recipe.merge(end), end)
-            memories = state.memories | {k: one.memory for k, one in updates.items() if one.memory}
-            after = replace(merged, round=state.round + 1, momentum=momentum, memories=memories)
-            row = round_row(self.setting, after, updates, messages)
-        return after, row
+            return self.close_round(state, messages, updates, momentum)
+
+    def close_round(
+        self, state: SemiState, messages: dict[int, Tensors], updates: dict[int, ClientUpdate], momentum: Tensors
+    ) -> tuple[SemiState, dict[str, Any]]:
+        """The state after a round and its row, from what the clients did, wherever they did it.
+
+        Args:
+            state: what the clients trained from.
+            messages: what each received beside the model.
+            updates: client -> what its training ended with, in rising order of clients.
+            momentum: SGD buffers that the next round starts from.
+        """
+        end = RoundEnd(self.setting, state, updates, self.weights(list(updates)))
+        merged = self._with_statistics(self.recipe.merge(end), end)
+        memories = state.memories | {k: one.memory for k, one in updates.items() if one.memory}
+        after = replace(merged, round=state.round + 1, momentum=momentum, memories=memories)
+        return after, round_row(self.setting, after, updates, messages)
 
     def participants(self, round_index: int) -> list[int]:
         """The round's clients, in rising order."""
@@ -73,11 +85,13 @@ class SemiMethod:
 
     def weights(self, participants: Sequence[int]) -> Int[Tensor, "m"]:
         """Aggregation weight of each participant."""
-        sizes = [(len(self.setting.labelled(k)), len(self.setting.pool(k))) for k in participants]
+        return torch.tensor([self.weight(len(self.setting.labelled(k)), len(self.setting.pool(k))) for k in participants])
+
+    def weight(self, n_labelled: int, n_pool: int) -> int:
+        """Aggregation weight of a client with so many labelled images and so large a pool."""
         if self.config.weight_by == "uniform":
-            return torch.ones(len(sizes), dtype=torch.long)
-        copies = _AUTHORS_COPIES if self.config.weight_by == "authors" else 1
-        return torch.tensor([copies * labelled + pool for labelled, pool in sizes])
+            return 1
+        return (_AUTHORS_COPIES if self.config.weight_by == "authors" else 1) * n_labelled + n_pool
 
     def predict(self, state: SemiState, indices: Int[Tensor, "n"]) -> Int[Tensor, "n"]:
         """The classes that the server's model gives to images of the data set, [n]."""
@@ -108,7 +122,7 @@ class SemiMethod:
 
 
 @contextmanager
-def _exact_convolutions(precision: str) -> Iterator[None]:
+def exact_convolutions(precision: str) -> Iterator[None]:
     """The same kernels in every run; full float32 products unless the run is in bf16."""
     cudnn = torch.backends.cudnn
     before = cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32

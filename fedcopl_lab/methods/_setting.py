@@ -28,6 +28,7 @@ class Setting:
         clip: the frozen model.
         prompted: the same with the run's prompts, in float32; scores labels and tests.
         training: the form that training runs; the same object unless ``config.precision`` is bf16.
+        own: what was computed of ``dataset`` where that is not the data set of this name, such as one client's part.
     """
 
     config: PromptConfig
@@ -36,6 +37,7 @@ class Setting:
     clip: CLIPBundle
     prompted: PromptedCLIP
     training: PromptedCLIP
+    own: "_Frozen | None" = None
 
     @classmethod
     def of(cls, config: PromptConfig, split: dict[str, Any] | None = None) -> "Setting":
@@ -47,15 +49,23 @@ class Setting:
         training = _prompted(config, clip, dataset, "bf16") if config.precision == "bf16" else prompted
         return cls(config, dataset, federation, clip, prompted, training)
 
+    @classmethod
+    def of_part(cls, config: PromptConfig, dataset: Dataset, federation: Federation) -> "Setting":
+        """The setting of somebody who holds these images and no others: a client, or a server without any."""
+        clip = load_clip(config.clip, device=config.device, weights=_weights_argument(config.weights))
+        prompted = _prompted(config, clip, dataset, "fp32")
+        training = _prompted(config, clip, dataset, "bf16") if config.precision == "bf16" else prompted
+        return cls(config, dataset, federation, clip, prompted, training, own=_Frozen(dataset, clip))
+
     @property
     def tokens(self) -> Float[Tensor, "n_all tokens width"]:
         """What enters the first image layer for every image; nothing augments, so it never changes."""
-        return _frozen(self.config).tokens
+        return self._known.tokens
 
     @property
     def zero_shot_logits(self) -> Float[Tensor, "n_all c"]:
         """Scores of the plain CLIP for every image."""
-        return _frozen(self.config).zero_shot_logits
+        return self._known.zero_shot_logits
 
     def train_indices(self, client: int) -> Int[Tensor, "n"]:
         """A client's training images, as indices of the data set."""
@@ -75,12 +85,16 @@ class Setting:
     @property
     def template(self) -> Float[Tensor, "c d"] | None:
         """Unit text features of the template, where the run trains no text prompt."""
-        return None if "text" in self.config.trained else _frozen(self.config).template
+        return None if "text" in self.config.trained else self._known.template
 
     @property
     def scorer(self) -> Scorer:
         """What labels and tests are scored with."""
         return Scorer(self.prompted, self.config, self.template)
+
+    @property
+    def _known(self) -> "_Frozen":
+        return _frozen(self.config) if self.own is None else self.own
 
     def __repr__(self) -> str:
         return f"Setting({self.config.label})"

@@ -1,0 +1,69 @@
+"""A client's own disk: what it did in each round, so that a restart loses nothing and no letter is obeyed twice."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from fedcopl_lab._files import write_atomic
+from fedcopl_lab.store import read_tensors
+
+_DIGEST = "letter digest"
+
+
+class Journal:
+    """Entries by kind and round, each a file that is there whole or not at all.
+
+    What a client keeps, its text prompt above all, is read from here at the start of every letter: a client
+    that was killed and started again goes on as if nothing had happened.
+
+    Args:
+        folder: the client's own.
+        keep: rounds whose entries stay; None keeps all, which :func:`collect` needs to make a stored run.
+    """
+
+    def __init__(self, folder: Path, keep: int | None = None) -> None:
+        self.folder, self.keep = folder, keep
+
+    def write(self, kind: str, round_index: int, digest: str, tensors: Mapping[str, Tensor]) -> None:
+        """Enter what was done for a letter."""
+        from safetensors.torch import save
+
+        entry = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+        entry[_DIGEST] = torch.frombuffer(bytearray.fromhex(digest), dtype=torch.uint8)
+        write_atomic(self._path(kind, round_index), save(entry))
+        if self.keep is not None:
+            for old in self.rounds(kind)[: -self.keep]:
+                self._path(kind, old).unlink()
+
+    def read(self, kind: str, round_index: int) -> dict[str, Tensor]:
+        """The entry of a round; empty when there is none."""
+        path = self._path(kind, round_index)
+        entry = read_tensors(path) if path.is_file() else {}
+        entry.pop(_DIGEST, None)
+        return entry
+
+    def done(self, kind: str, round_index: int, digest: str) -> dict[str, Tensor]:
+        """The entry that was made for this very letter; empty when it is new."""
+        path = self._path(kind, round_index)
+        entry = read_tensors(path) if path.is_file() else {}
+        made_for = entry.pop(_DIGEST, None)
+        return entry if made_for is not None and bytes(made_for.tolist()).hex() == digest else {}
+
+    def latest(self, kind: str, before: int) -> dict[str, Tensor]:
+        """The last entry of a kind from a round below ``before``; empty when there is none."""
+        earlier = [number for number in self.rounds(kind) if number < before]
+        return self.read(kind, earlier[-1]) if earlier else {}
+
+    def rounds(self, kind: str) -> list[int]:
+        """The rounds that have an entry of a kind, rising."""
+        return sorted(int(path.stem.rsplit("-", 1)[1]) for path in self.folder.glob(f"{kind}-[0-9]*.safetensors"))
+
+    def newest(self) -> int:
+        """The highest round of any entry, -1 before the first."""
+        numbers = [int(path.stem.rsplit("-", 1)[1]) for path in self.folder.glob("*-[0-9]*.safetensors")]
+        return max(numbers, default=-1)
+
+    def _path(self, kind: str, round_index: int) -> Path:
+        return self.folder / f"{kind}-{round_index:04d}.safetensors"
