@@ -18,6 +18,9 @@ class Carrier(Protocol):
     def exchange(self, letters: Mapping[int, Letter]) -> Iterable[Answer]:
         """Deliver letters by client; the answers that come in time, in any order, perhaps not all of them."""
 
+    def measured(self) -> dict[str, int]:
+        """Bytes on the wire since the last call, where there is one: ``wire_up`` and ``wire_down``."""
+
 
 @dataclass(frozen=True)
 class Expected:

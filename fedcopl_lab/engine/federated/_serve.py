@@ -71,7 +71,7 @@ def serve(folder: Path | str, carrier: Carrier, progress: bool = True) -> Run:
             while state.round < config.rounds:
                 start, post = time.perf_counter(), Post(carrier)
                 state, row = server.step(state, post)
-                row |= post.traffic.report()
+                row |= post.traffic.report() | carrier.measured()
                 if state.round == config.rounds:
                     row |= _ending(server, state, carrier)
                 log.commit(row, state.to_tensors(), time.perf_counter() - start)
@@ -109,3 +109,7 @@ class Loopback:
                 raise FedCoPLError(f"client {client} is not here; open its folder with open_member")
             answer = self.members[client].answer(letter)
             yield from [answer] if self.meddle is None else self.meddle(letter, answer)
+
+    def measured(self) -> dict[str, int]:
+        """Nothing: there is no wire."""
+        return {}

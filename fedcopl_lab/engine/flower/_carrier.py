@@ -1,0 +1,96 @@
+"""Letters by Flower: nodes are found by the client they hold, and waited for no longer than agreed."""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fedcopl_lab.engine.federated._letters import Answer, Letter
+from fedcopl_lab.engine.flower._need import need
+from fedcopl_lab.engine.flower._records import answer_of, to_records, wire_bytes
+
+HELLO = "hello"
+"""What a node is asked first: which client's files it holds."""
+
+
+class FlowerCarrier:
+    """Carries letters through a Flower ``Grid``.
+
+    Flower numbers nodes at random and returns replies as they arrive; here a letter goes to whichever node
+    says that it holds the client's files, and the server sorts the answers.
+
+    Args:
+        grid: Flower's.
+        key: of the run.
+        n_clients: clients to wait for at the start.
+        patience: seconds to wait for nodes to appear, and for the answers to a batch of letters.
+        poll: seconds between two looks.
+    """
+
+    def __init__(self, grid: Any, key: str, n_clients: int, patience: float = 600.0, poll: float = 0.1) -> None:
+        self.grid, self.key, self.n_clients = grid, key, n_clients
+        self.patience, self.poll = patience, poll
+        self._nodes: dict[int, int] = {}
+        self._wire = {"wire_up": 0, "wire_down": 0}
+
+    def exchange(self, letters: Mapping[int, Letter]) -> Iterator[Answer]:
+        """See :class:`fedcopl_lab.engine.federated.Carrier`."""
+        self._find(set(letters))
+        app = need("flwr.app")
+        messages, clients = [], []
+        for client, letter in letters.items():
+            if client in self._nodes:
+                kind = "query" if letter.kind in ("score", "select") else letter.kind
+                kind = kind if kind in ("query", "evaluate") else "train"
+                messages.append(app.Message(to_records(letter, self.key), self._nodes[client], kind))
+                clients.append(client)
+        self._wire["wire_down"] += sum(map(wire_bytes, messages))
+        waiting = dict(zip(self.grid.push_messages(messages), clients, strict=True))
+        for message_id, reply in self._replies(set(waiting), self.patience):
+            client = waiting[message_id]
+            if reply.has_error():
+                self._nodes.pop(client, None)  # it may come back under another number
+                letter = letters[client]
+                yield Answer(client, letter.kind, letter.round, refusal=f"its node failed ({reply.error.reason})")
+            else:
+                self._wire["wire_up"] += wire_bytes(reply)
+                yield answer_of(reply.content)
+
+    def measured(self) -> dict[str, int]:
+        """Bytes of the serialised messages since the last call."""
+        measured, self._wire = self._wire, {"wire_up": 0, "wire_down": 0}
+        return measured
+
+    def _find(self, wanted: set[int]) -> None:
+        """Look for nodes until every wanted client has one, or patience ends."""
+        app, deadline = need("flwr.app"), time.monotonic() + self.patience
+        asked: set[int] = set()
+        pending: set[str] = set()
+        while True:
+            there = set(self.grid.get_node_ids())
+            self._nodes = {client: node for client, node in self._nodes.items() if node in there}
+            if wanted <= set(self._nodes) or time.monotonic() > deadline:
+                return
+            new = there - asked - set(self._nodes.values())
+            hello = [app.Message(app.RecordDict({HELLO: app.ConfigRecord({"key": self.key})}), n, "query") for n in new]
+            if hello:
+                pending |= set(self.grid.push_messages(hello))
+                asked |= new
+            for message_id, reply in self._replies(pending, 0.0):
+                pending.discard(message_id)
+                if not reply.has_error() and int(reply.content[HELLO]["client"]) >= 0:
+                    self._nodes[int(reply.content[HELLO]["client"])] = reply.metadata.src_node_id
+                elif reply.has_error():
+                    asked.discard(reply.metadata.src_node_id)
+            time.sleep(self.poll)
+
+    def _replies(self, waiting: set[str], patience: float) -> Iterator[tuple[str, Any]]:
+        """Replies as they come; at least one look."""
+        waiting, deadline = set(waiting), time.monotonic() + patience
+        while waiting:
+            for reply in self.grid.pull_messages(waiting):
+                message_id = reply.metadata.reply_to_message_id
+                waiting.discard(message_id)
+                yield message_id, reply
+            if not waiting or time.monotonic() >= deadline:
+                return
+            time.sleep(self.poll)
