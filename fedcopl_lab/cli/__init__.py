@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fedcopl_lab import __version__
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.cli import _commands
+from fedcopl_lab.cli._federate_options import add_federate
 
 EXAMPLES = """\
 examples:
@@ -55,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_train_embedded(commands)
     _add_plan(commands)
     _add_bench(commands)
+    add_federate(commands)
     doctor = commands.add_parser("doctor", help="say what is there and what is missing")
     doctor.set_defaults(command=_commands.doctor)
     return parser
@@ -77,6 +79,13 @@ def _add_reproduce(commands: "argparse._SubParsersAction[argparse.ArgumentParser
     parser.add_argument("--seeds", nargs="+", type=int, metavar="N", help="seeds (default: those of each item)")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or mps (default: cpu)")
     parser.add_argument("--jobs", type=int, help="runs at a time (default: one per core; one on a GPU)")
+    parser.add_argument(
+        "--engine", choices=("processes", "ray"), default="processes",
+        help="processes of this machine, or Ray's workers on this or many machines (extra cluster)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--shard", metavar="I/N", help="compute the I-th of N parts of the runs and nothing else, for job arrays"
+    )
     parser.add_argument(
         "--out", metavar="FOLDER", help="where figures and report go (default: figures/ of the checkout)"
     )

@@ -12,6 +12,7 @@ def reproduce(options: argparse.Namespace) -> int:
     return _reproduce.reproduce(
         profile=options.profile, names=options.items, seeds=options.seeds, device=options.device, jobs=options.jobs,
         out=options.out, open_report=options.open, progress=not options.quiet, dry=options.dry_run,
+        engine=options.engine, shard=options.shard,
     )  # fmt: skip
 
 
@@ -80,6 +81,12 @@ def bench_sage(options: argparse.Namespace) -> int:
     from fedcopl_lab.cli._bench_sage import bench
 
     return bench(options)
+
+
+def federate(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli._federate import VERBS
+
+    return VERBS[options.verb](options)
 
 
 def doctor(options: argparse.Namespace) -> int:

@@ -43,10 +43,10 @@ def reproduce(
     open_report: bool = False,
     progress: bool = True,
     dry: bool = False,
+    engine: str = "processes",
+    shard: str | None = None,
 ) -> int:
-    """Compute, draw, write, compare; prints where the report is."""
-    from fedcopl_lab.engine import sweep
-
+    """Compute, draw, write, compare; prints where the report is. Of a shard, compute only."""
     items, profile = find_items(names), profile_name(profile)
     chosen = tuple(seeds) if seeds else SEEDS
     folder = Path(out) if out else figures_folder()
@@ -55,13 +55,18 @@ def reproduce(
     configs = [config for _, _, config in runs_of(items, profile, chosen, device=device)]
     store = Store()
     unique = list(dict.fromkeys(configs))
+    if shard:
+        unique = _part(unique, shard)
     if dry:
         return dry_run(unique, store)
     check_inputs(not_stored(unique, store))
     jobs = jobs or (1 if device != "cpu" else os.cpu_count() or 1)
     _announce(items, unique, store, jobs, profile)
     start = time.perf_counter()
-    runs = sweep(unique, store, jobs, progress)
+    runs = _swept(unique, store, jobs, progress, engine)
+    if shard:
+        print(f"shard {shard}: {len(runs)} runs are stored; when all shards are, `fedcopl-lab reproduce` draws them")
+        return 0
     computed = time.perf_counter() - start
     report = _write(items, profile, chosen, device, store, runs, folder, complete=names is None)
     print(f"runs: {computed:.0f} s, figures and report: {time.perf_counter() - start - computed:.0f} s")
@@ -69,6 +74,21 @@ def reproduce(
     if open_report:
         webbrowser.open(report.resolve().as_uri())
     return 0
+
+
+def _swept(configs: Sequence[RunConfig], store: Store, jobs: int, progress: bool, engine: str) -> list[Run]:
+    from fedcopl_lab.engine import ray_sweep, sweep
+
+    return (ray_sweep if engine == "ray" else sweep)(configs, store, jobs, progress)
+
+
+def _part(configs: Sequence[RunConfig], shard: str) -> list[RunConfig]:
+    from fedcopl_lab.engine import shard_of
+
+    part, _, parts = shard.partition("/")
+    if not (part.isdigit() and parts.isdigit()):
+        raise FedCoPLError(f"--shard {shard} is no part; write it as 1/8, the first of eight")
+    return shard_of(configs, int(part), int(parts))
 
 
 def export(profile: str | None, out: str | None) -> int:

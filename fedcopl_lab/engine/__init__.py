@@ -7,6 +7,8 @@ __getattr__, __dir__ = lazy_names(
     {
         "run": "._local",
         "sweep": "._sweep",
+        "shard_of": "._sweep",
+        "ray_sweep": "._ray",
         "environment": "._environment",
         "bench_step": "._bench",
         "bench_sage": "._bench_sage",

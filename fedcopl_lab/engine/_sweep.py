@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tqdm.auto import tqdm
 
+from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import RunConfig
 from fedcopl_lab.store import Run, Store
@@ -38,11 +39,9 @@ def sweep(
     """
     store = store or Store()
     keys = [key_of(config) for config in configs]
-    waiting = {key: c for key, c in zip(keys, configs, strict=True) if not store.run(key).complete}
-    jobs = min(jobs or os.cpu_count() or 1, max(len(waiting), 1))
-    # the longest first, so that no worker is left alone with a long run at the end
-    order = sorted(waiting.values(), key=lambda config: -config.rounds * config.local_epochs)
-    with tqdm(total=_rounds(order), desc="runs", unit="round", disable=not (progress and order)) as bar:
+    order = in_order(configs, store)
+    jobs = min(jobs or os.cpu_count() or 1, max(len(order), 1))
+    with tqdm(total=n_rounds(order), desc="runs", unit="round", disable=not (progress and order)) as bar:
         if jobs == 1:
             _one_by_one(order, store, bar)
         elif order:
@@ -50,12 +49,42 @@ def sweep(
     return [store.run(key) for key in keys]
 
 
+def in_order(configs: Sequence[RunConfig], store: Store) -> list[RunConfig]:
+    """The runs that are not stored, each once; the longest first, so that no worker ends alone with a long one."""
+    waiting = {key: c for key, c in zip(map(key_of, configs), configs, strict=True) if not store.run(key).complete}
+    return sorted(waiting.values(), key=lambda config: -config.rounds * config.local_epochs)
+
+
+def shard_of(configs: Sequence[RunConfig], part: int, parts: int) -> list[RunConfig]:
+    """One of several equal parts of some runs, the same on every machine whatever is stored already.
+
+    Long runs are dealt out first, so that the parts take about as long.
+
+    Args:
+        configs: all runs; repeated ones count once.
+        part: which part, 1 to ``parts``.
+        parts: how many there are.
+
+    Raises:
+        FedCoPLError: no such part.
+
+    >>> len(shard_of([lab.configure("smoke", seed=s) for s in range(5)], part=1, parts=2))
+    3
+    """
+    if parts < 1 or not 1 <= part <= parts:
+        raise FedCoPLError(
+            f"shard {part}/{parts} does not exist; give 1/{max(parts, 1)} to {max(parts, 1)}/{max(parts, 1)}"
+        )
+    unique = sorted(dict.fromkeys(configs), key=lambda config: -config.rounds * config.local_epochs)
+    return unique[part - 1 :: parts]
+
+
 def _one_by_one(order: Sequence[RunConfig], store: Store, bar: "tqdm[None]") -> None:
     from fedcopl_lab.engine._local import run
 
     for config in order:
         run(config, store, progress=False)
-        bar.update(_rounds([config]))
+        bar.update(n_rounds([config]))
 
 
 def _in_processes(order: Sequence[RunConfig], store: Store, jobs: int, bar: "tqdm[None]") -> None:
@@ -69,7 +98,7 @@ def _in_processes(order: Sequence[RunConfig], store: Store, jobs: int, bar: "tqd
                 finished, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
                 for future in finished:
                     future.result()
-                bar.n = sum(_rounds_stored(store.run(key)) for key in keys)
+                bar.n = sum(rounds_stored(store.run(key)) for key in keys)
                 bar.refresh()
         except BaseException:
             for process in multiprocessing.active_children():
@@ -91,9 +120,11 @@ def _ignore_interrupt() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C ends
 
 
-def _rounds(configs: Sequence[RunConfig]) -> int:
+def n_rounds(configs: Sequence[RunConfig]) -> int:
+    """Rounds of all these runs, as a progress bar counts them."""
     return sum(max(config.rounds, 1) for config in configs)
 
 
-def _rounds_stored(run: Run) -> int:
+def rounds_stored(run: Run) -> int:
+    """Rounds of a run that are stored, counted alike."""
     return max(run.rounds_done(), 1) if run.complete else run.rounds_done()

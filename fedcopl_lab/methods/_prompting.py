@@ -55,13 +55,18 @@ class PromptMethod:
         """Seed of everything but the initial prompts; the released code keeps it fixed over its trials."""
         return self.config.seed if self.config.seed_scope == "everything" else 0
 
-    def initial_state(self) -> FederationState:
-        """Every client starts from the same prompts, N(0, 0.02²)."""
+    def initial_prompts(self) -> dict[str, Tensor]:
+        """The prompts that every client starts from, by part, N(0, 0.02²)."""
         prompted, seed = self.setting.prompted, self.config.seed
         text, visual = prompted.initial_prompts(torch_generator(seed, "initial prompts"))
         start = {"text": text, "visual": visual}
         if self.config.method == "FedOTP":
             start["text_local"] = prompted.initial_prompts(torch_generator(seed, "initial local text prompt"))[0]
+        return start
+
+    def initial_state(self) -> FederationState:
+        """Every client starts from the same prompts."""
+        start = self.initial_prompts()
         clients = {part: value.expand(self.config.n_clients, *value.shape).clone() for part, value in start.items()}
         return FederationState(
             round=0, server={part: start[part] for part in self.shared}, clients=clients, momentum={}

@@ -85,7 +85,9 @@ class SemiMethod:
 
     def weights(self, participants: Sequence[int]) -> Int[Tensor, "m"]:
         """Aggregation weight of each participant."""
-        return torch.tensor([self.weight(len(self.setting.labelled(k)), len(self.setting.pool(k))) for k in participants])
+        return torch.tensor(
+            [self.weight(len(self.setting.labelled(k)), len(self.setting.pool(k))) for k in participants]
+        )
 
     def weight(self, n_labelled: int, n_pool: int) -> int:
         """Aggregation weight of a client with so many labelled images and so large a pool."""

@@ -1,6 +1,6 @@
 """The fixed surroundings of a run: data, federation and frozen model, with what can be computed once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Literal
 
@@ -50,8 +50,19 @@ class Setting:
         return cls(config, dataset, federation, clip, prompted, training)
 
     @classmethod
-    def of_part(cls, config: PromptConfig, dataset: Dataset, federation: Federation) -> "Setting":
-        """The setting of somebody who holds these images and no others: a client, or a server without any."""
+    def of_part(
+        cls, config: PromptConfig, dataset: Dataset, federation: Federation, beside: "Setting | None" = None
+    ) -> "Setting":
+        """The setting of somebody who holds these images and no others: a client, or a server without any.
+
+        Args:
+            config: the run.
+            dataset: what they hold, at its positions.
+            federation: their own shard; the others empty.
+            beside: another one's setting of the same run, whose models are taken instead of loaded again.
+        """
+        if beside is not None:
+            return replace(beside, dataset=dataset, federation=federation, own=_Frozen(dataset, beside.clip))
         clip = load_clip(config.clip, device=config.device, weights=_weights_argument(config.weights))
         prompted = _prompted(config, clip, dataset, "fp32")
         training = _prompted(config, clip, dataset, "bf16") if config.precision == "bf16" else prompted

@@ -20,5 +20,7 @@ __getattr__, __dir__ = lazy_names(
         "open_member": "._member",
         "serve": "._serve",
         "split": "._shards",
+        "VirtualClients": "._virtual",
+        "virtual_terms": "._virtual",
     },
 )

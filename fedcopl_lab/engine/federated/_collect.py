@@ -112,7 +112,9 @@ class _PromptRounds:
         for k, journal in self.journals.items():
             own, again = journal.read(kind, round_index), phase.labels[k]
             if not _same(PseudoLabels(own["indices"], own["labels"], own.get("candidates")), again):
-                raise StoreError(f"client {k} trained on other pseudo-labels in round {round_index + 1} than its scores give")
+                raise StoreError(
+                    f"client {k} trained on other pseudo-labels in round {round_index + 1} than its scores give"
+                )
         return phase
 
     def _update(self, client: int, round_index: int) -> LocalUpdate:

@@ -23,18 +23,17 @@ class Member(ABC):
     letter of a round that lies behind the journal is refused: it comes late, or from a server that lost rounds.
 
     Args:
-        folder: from :func:`fedcopl_lab.engine.federated.split`.
-        keep: rounds of the journal that stay; None keeps all.
+        terms: of the federation.
+        images: its own.
+        journal: its own.
     """
 
     kinds: ClassVar[tuple[str, ...]]
     """Letters that it understands."""
 
-    def __init__(self, folder: Path, keep: int | None = None) -> None:
-        self.terms = Terms.read(folder)
-        self.images = OwnImages.read(folder)
-        self.client = self.images.client
-        self.journal = Journal(folder / "journal", keep)
+    def __init__(self, terms: Terms, images: OwnImages, journal: Journal) -> None:
+        self.terms, self.images, self.journal = terms, images, journal
+        self.client = images.client
 
     def answer(self, letter: Letter) -> Answer:
         """Do what a letter asks, or say why not; a mistake of one client never ends the federation."""
@@ -72,10 +71,16 @@ class Member(ABC):
 
 
 def open_member(folder: Path | str, keep: int | None = None) -> Member:
-    """The client whose files are in a folder."""
+    """The client whose files are in a folder.
+
+    Args:
+        folder: from :func:`fedcopl_lab.engine.federated.split`.
+        keep: rounds of the journal that stay; None keeps all.
+    """
     from fedcopl_lab.engine.federated._prompt_member import PromptMember
     from fedcopl_lab.engine.federated._semi_member import SemiMember
 
     folder = Path(folder)
-    kind = PromptMember if isinstance(Terms.read(folder).config, PromptConfig) else SemiMember
-    return kind(folder, keep)
+    terms = Terms.read(folder)
+    kind = PromptMember if isinstance(terms.config, PromptConfig) else SemiMember
+    return kind(terms, OwnImages.read(folder), Journal(folder / "journal", keep))

@@ -44,8 +44,7 @@ class Expected:
             wanted = self.like.get(name)
             if wanted is not None and (value.shape, value.dtype) != (wanted.shape, wanted.dtype):
                 return (
-                    f"sent {name} as {value.dtype} {tuple(value.shape)} "
-                    f"instead of {wanted.dtype} {tuple(wanted.shape)}"
+                    f"sent {name} as {value.dtype} {tuple(value.shape)} instead of {wanted.dtype} {tuple(wanted.shape)}"
                 )
             if value.is_floating_point() and not bool(torch.isfinite(value).all()):
                 return f"sent {name} with values that are no numbers"
@@ -105,7 +104,8 @@ class Post:
             return {}
         for client, letter in letters.items():
             self._count(self.traffic.down, client, letter.nbytes)
-        kind, found = next(iter(letters.values())).kind, {}
+        kind = next(iter(letters.values())).kind
+        found: dict[int, Answer] = {}
         for answer in self.carrier.exchange(letters):
             fault = _fault(answer, letters, found, expected)
             if fault:

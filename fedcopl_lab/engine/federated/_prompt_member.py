@@ -12,6 +12,7 @@ from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.engine.federated._journal import Journal
 from fedcopl_lab.engine.federated._letters import Answer, Letter
 from fedcopl_lab.engine.federated._member import Member
+from fedcopl_lab.engine.federated._shards import OwnImages, Terms
 from fedcopl_lab.methods import FederationState, PromptMethod, Setting, make_labels
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.steps import PseudoLabels, filter_confident, perturb_counts, select_top
@@ -29,10 +30,14 @@ class PromptMember(Member):
 
     kinds: ClassVar[tuple[str, ...]] = ("score", "select", "train", "evaluate")
 
+    def __init__(self, terms: Terms, images: OwnImages, journal: Journal, beside: Setting | None = None) -> None:
+        super().__init__(terms, images, journal)
+        self._beside = beside
+
     @cached_property
     def method(self) -> PromptMethod:
         """The method on this client's images."""
-        setting = self.terms.setting(self.images)
+        setting = self.terms.setting(self.images, self._beside)
         assert isinstance(setting, Setting)
         return PromptMethod(setting)
 
@@ -113,21 +118,19 @@ class PromptMember(Member):
 
     def _state(self, round_index: int, received: Mapping[str, Tensor]) -> FederationState:
         """What the client knows, as a federation's state in which every row is its own."""
-        start, k, device = self.method.initial_state(), self.config.n_clients, self.config.device
+        start, k, device = self.method.initial_prompts(), self.config.n_clients, self.config.device
         own = self.journal.latest("train", before=round_index)
-        clients = {
-            part: own[part].to(device).expand(k, *own[part].shape) if part in own else stack
-            for part, stack in start.clients.items()
-        }
+        latest = {part: own[part].to(device) if part in own else value for part, value in start.items()}
+        clients = {part: value.expand(k, *value.shape) for part, value in latest.items()}  # K views of one tensor
         momentum = {}
         if self.config.momentum_state == "per_client":
             buffers = {n.removeprefix(_MOMENTUM): v.to(device) for n, v in own.items() if n.startswith(_MOMENTUM)}
             momentum = {part: value.expand(k, *value.shape) for part, value in buffers.items()}
-        server = {part: received[f"{PROMPTS}{part}"].to(device) for part in self.config.shared if received}
+        given = {part: received.get(f"{PROMPTS}{part}", start[part]) for part in self.config.shared}
         labels = _labels_of(self.journal, self.config, round_index)
         return FederationState(
             round=round_index,
-            server=server or start.server,
+            server={part: value.to(device) for part, value in given.items()},
             clients=clients,
             momentum=momentum,
             labels=() if labels is None else (labels,) * k,

@@ -62,7 +62,8 @@ class PromptServer:
     def initial_state(self) -> PromptServerState:
         """The drawn prompts; nobody has labels."""
         nobody = torch.zeros(self.config.n_clients, dtype=torch.long)
-        return PromptServerState(0, self.method.initial_state().server, nobody, nobody)
+        start = self.method.initial_prompts()
+        return PromptServerState(0, {part: start[part] for part in self.config.shared}, nobody, nobody)
 
     def restored_state(self, tensors: dict[str, Tensor]) -> PromptServerState:
         """The state that :meth:`PromptServerState.to_tensors` wrote."""
@@ -87,7 +88,9 @@ class PromptServer:
         answers = post.ask(letters, Expected(state.server))
         weights = (state.wanted if self.config.weight_by == "quota" else state.selected)[list(answers)]
         server = {
-            part: aggregate(torch.stack([one.tensors[part].to(self.config.device) for one in answers.values()]), weights)
+            part: aggregate(
+                torch.stack([one.tensors[part].to(self.config.device) for one in answers.values()]), weights
+            )
             for part in self.config.shared
         }
         row = {

@@ -49,7 +49,9 @@ class SemiServer:
         model = _named(MODEL, state.model)
         letters = {k: Letter("train", state.round, model | _named(EXTRA, messages[k])) for k in participants}
         answers = post.ask(letters, Expected(model, more=True))
-        weights = torch.tensor([self.method.weight(a.numbers["n_labelled"], a.numbers["n_pool"]) for a in answers.values()])
+        weights = torch.tensor(
+            [self.method.weight(a.numbers["n_labelled"], a.numbers["n_pool"]) for a in answers.values()]
+        )
         updates = {k: self._update(answer) for k, answer in answers.items()}
         merged = self.recipe.merge(RoundEnd(self.setting, state, updates, weights))
         if self.config.bn == "recalibrate":

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 from tqdm.auto import tqdm
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._files import to_json, write_atomic
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.engine._threads import thread_count
 from fedcopl_lab.engine.federated._letters import Answer, Letter
@@ -18,6 +19,9 @@ from fedcopl_lab.engine.federated._semi_server import SemiServer
 from fedcopl_lab.engine.federated._shards import Terms
 from fedcopl_lab.methods._open import State
 from fedcopl_lab.store import Run
+
+CLOSING = "closing.json"
+"""What the clients report when the rounds are over: accuracies on their own test images, bytes, faults."""
 
 
 @runtime_checkable
@@ -41,7 +45,7 @@ def serve(folder: Path | str, carrier: Carrier, progress: bool = True) -> Run:
     """Lead a federation through its rounds; a server that was killed goes on after its last stored round.
 
     Each round's row holds who took part, who answered with which weight, bytes by client as measured on what
-    was sent, and what went wrong. Clients' accuracies come with the last row.
+    was sent, and what went wrong. What clients report at the end is in :data:`CLOSING`.
 
     Args:
         folder: the server's, from :func:`split`; the rounds are stored in ``log/`` inside it.
@@ -72,20 +76,21 @@ def serve(folder: Path | str, carrier: Carrier, progress: bool = True) -> Run:
                 start, post = time.perf_counter(), Post(carrier)
                 state, row = server.step(state, post)
                 row |= post.traffic.report() | carrier.measured()
-                if state.round == config.rounds:
-                    row |= _ending(server, state, carrier)
                 log.commit(row, state.to_tensors(), time.perf_counter() - start)
                 bar.update()
+        write_atomic(folder / CLOSING, to_json(_closing(server, state, carrier)))
         log.finish()
     return log
 
 
-def _ending(server: Server, state: State, carrier: Carrier) -> dict[str, Any]:
-    """What clients report at the end, with the bytes that it took apart from the rounds'."""
+def _closing(server: Server, state: State, carrier: Carrier) -> dict[str, Any]:
+    """What clients report at the end; if none does, the rounds still stand."""
     post = Post(carrier)
-    words = server.last_words(state, post)
-    report = post.traffic.report()
-    return words | {"closing_bytes_up": report["bytes_up"], "closing_bytes_down": report["bytes_down"]}
+    try:
+        words = server.last_words(state, post)
+    except FedCoPLError as error:
+        words = {"error": str(error)}
+    return words | post.traffic.report() | carrier.measured()
 
 
 class Loopback:

@@ -79,8 +79,10 @@ class Terms:
     def __repr__(self) -> str:
         return f"Terms({self.config.label}, {self.n_clients} clients)"
 
-    def setting(self, images: "OwnImages | None" = None) -> Setting | SemiSetting:
+    def setting(self, images: "OwnImages | None" = None, beside: Setting | None = None) -> Setting | SemiSetting:
         """The run's surroundings for a client with its own images, or for the server, which has none.
+
+        A frozen model that somebody in this process has open already, ``beside``, is not opened again.
 
         The images lie at their positions in the whole data set, between empty ones: frozen features then come
         out of batches of the same shapes as in one process, and so do the same bytes.
@@ -93,7 +95,7 @@ class Terms:
             shards[images.client] = images.shard
         federation = Federation(dataset, tuple(shards), "iid", self.n_clients, None, None, 0, "paper", 0)
         if isinstance(self.config, PromptConfig):
-            return Setting.of_part(self.config, dataset, federation)
+            return Setting.of_part(self.config, dataset, federation, beside)
         assert isinstance(self.config, SageConfig)
         device = self.config.device
         training, testing = (
@@ -151,7 +153,9 @@ class OwnImages:
     def read(cls, folder: Path) -> "OwnImages":
         """Those of a folder."""
         parts = read_json(folder / _CLIENT)
-        arrays = {name: np.asarray(parts[name], dtype=np.int64) for name in ("train", "test", "labelled") if name in parts}
+        arrays = {
+            name: np.asarray(parts[name], dtype=np.int64) for name in ("train", "test", "labelled") if name in parts
+        }
         return cls(client=parts["client"], shard=Shard(**arrays), **read_tensors(folder / _IMAGES))
 
     def __repr__(self) -> str:

@@ -4,5 +4,11 @@ from fedcopl_lab._lazy import lazy_names
 
 __getattr__, __dir__ = lazy_names(
     __name__,
-    {"FlowerCarrier": "._carrier", "client_app": "._apps", "need": "._need", "server_app": "._apps", "simulate": "._simulate"},
+    {
+        "FlowerCarrier": "._carrier",
+        "client_app": "._apps",
+        "need": "._need",
+        "server_app": "._apps",
+        "simulate": "._simulate",
+    },
 )

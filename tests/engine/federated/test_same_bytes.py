@@ -3,52 +3,101 @@
 import pytest
 
 import fedcopl_lab as lab
-from fedcopl_lab.engine.federated import Loopback, client_folder, collect, open_member, serve, split
+from fedcopl_lab import FedCoPLError
+from fedcopl_lab._files import read_json
+from fedcopl_lab.engine.federated import collect, split
 from fedcopl_lab.store import Store
 
-PROMPTS = {"rounds": 2, "local_epochs": 1, "refresh_every": 1, "n_clients": 3, "clients_per_forward": 1}
 MODELS = {"rounds": 2, "width": 0.25, "n_probe": 20, "steps_per_epoch": 2, "threshold": 0.5, "participation": 0.1}
 
 
-def promised_bytes(run):
-    """What the run key promises: everything but where and how fast it was computed."""
-    files = sorted(p for p in run.path.rglob("*") if p.is_file() and p.name not in ("environment.json", "seconds.json"))
-    return {str(p.relative_to(run.path)): p.read_bytes() for p in files}
-
-
-def federated(config, folder, **options):
-    """The server's record of a federation in this process, and all folders."""
-    folders = split(config, folder)
-    members = [open_member(client_folder(folder, k)) for k in range(config.n_clients)]
-    return serve(folders[0], Loopback(members, **options), progress=False), folders
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"dataset": "digits", "scheme": "dirichlet", "beta": 0.1, "n_text": 8, "visual_depth": 3, "n_visual": 5},
+        {"momentum_state": "per_client", "participation": 0.7, "refresh_every": 2, "rounds": 3},
+        {"count_noise": "laplace", "epsilon": 1.0, "relabel_with": "local"},
+        {"allocation": "none", "weight_by": "selected"},
+        {"method": "PromptFL"},
+        {"method": "PromptProx", "labeller": "CPL"},
+        {"method": "FedOTP", "labeller": "CoPL"},
+        {"method": "pFedPrompt"},
+    ],
+)
+def test_clients_with_prompts_store_the_bytes_of_one_process(tmp_path, small, federated, promised_bytes, changes):
+    config = small(**changes)
+    local = lab.run(config, Store(tmp_path / "local"), progress=False)
+    _, folders = federated(config)
+    collected = collect(folders[0], folders[1:], Store(tmp_path / "collected"))
+    assert promised_bytes(collected) == promised_bytes(local)
+    told = read_json(folders[0] / "closing.json")  # as the clients report it
+    assert told["accuracy"] == pytest.approx(local.result["accuracy"])
+    assert told["accuracy_sample_mean"] == pytest.approx(local.result["accuracy_sample_mean"])
 
 
 @pytest.mark.parametrize(
     ("method", "changes"),
+    [("SAGE", {}), ("SAGE", {"bn": "recalibrate"}), ("SAGE", {"bn": "local"}), ("FedMatch", {}), ("FedAvg-SL", {})],
+)
+def test_clients_with_models_store_the_bytes_of_one_process(tmp_path, federated, promised_bytes, method, changes):
+    config = lab.configure("smoke", method=method, **{**MODELS, **changes})
+    local = lab.run(config, Store(tmp_path / "local"), progress=False)
+    log, folders = federated(config)
+    assert promised_bytes(collect(folders[0], folders[1:], Store(tmp_path / "collected"))) == promised_bytes(local)
+    if changes.get("bn") != "recalibrate":  # whose second exchange the formula leaves out
+        assert log.rows["bytes_up"].tolist() == local.rows["bytes_up"].tolist()
+        assert log.rows["bytes_down"].tolist() == local.rows["bytes_down"].tolist()
+
+
+@pytest.mark.parametrize("method", ["FedCoPL", "PromptFL", "PromptProx", "FedOTP", "pFedPrompt"])
+def test_bytes_sent_are_those_of_the_formula(tmp_path, small, federated, method):
+    config = small(method=method, labeller="CoPL")
+    log, _ = federated(config)
+    shared = {"text": 2 * 64, "visual": 1 * 2 * 96}
+    floats = sum(shared[part] for part in config.shared)
+    # 4 bytes a number, and a count of 8 bytes for each of the ten classes
+    per_client = 4 * floats + 8 * 10
+    for row in log.records():
+        assert row["bytes_up_by_client"] == {str(k): per_client for k in range(3)}
+        assert row["bytes_down_by_client"] == {str(k): per_client for k in range(3)}
+    local = lab.run(config, Store(tmp_path / "local"), progress=False)
+    assert log.rows["bytes_up"].tolist() == local.rows["bytes_up"].tolist()
+    assert log.rows["bytes_down"].tolist() == local.rows["bytes_down"].tolist()
+
+
+def test_the_servers_folder_holds_no_image_no_text_prompt_and_no_label(small, federated):
+    log, folders = federated(small())
+    assert sorted(path.name for path in folders[0].iterdir()) == ["closing.json", "federation.json", "log"]
+    assert sorted(log.load_state()) == ["round", "selected", "server.visual", "wanted"]
+
+
+def test_a_clients_folder_holds_its_own_images_and_the_labels_of_its_tests(small, tmp_path):
+    from fedcopl_lab.engine.federated._shards import UNKNOWN, OwnImages
+    from fedcopl_lab.methods import open_method
+
+    config = small()
+    federation = open_method(config).federation
+    seen = []
+    for k, folder in enumerate(split(config, tmp_path / "federation")[1:]):
+        own = OwnImages.read(folder)
+        assert own.positions.tolist() == sorted([*federation.shards[k].train, *federation.shards[k].test])
+        known = own.positions[own.labels != UNKNOWN]
+        assert known.tolist() == sorted(federation.shards[k].test)
+        assert (own.pixels == federation.dataset.images[own.positions]).all()
+        seen += own.positions.tolist()
+    assert len(seen) == len(set(seen)) == len(federation.dataset)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
     [
-        ("FedCoPL", {}),
-        ("FedCoPL", {"momentum_state": "per_client", "participation": 0.7, "refresh_every": 2, "rounds": 3}),
-        ("FedCoPL", {"count_noise": "laplace", "epsilon": 1.0, "relabel_with": "local"}),
-        ("FedCoPL", {"allocation": "none", "weight_by": "selected"}),
-        ("PromptFL", {}),
-        ("PromptProx", {"labeller": "CPL"}),
-        ("FedOTP", {"labeller": "CoPL"}),
-        ("pFedPrompt", {}),
-        ("SAGE", {}),
-        ("SAGE", {"bn": "recalibrate"}),
-        ("SAGE", {"bn": "local"}),
-        ("FedMatch", {}),
-        ("FedDB", {}),
-        ("FedLabel", {}),
-        ("FedAvg-SL", {}),
+        ({"clients_per_forward": 3}, "clients_per_forward=3 needs several clients in one place"),
+        ({"filter_scope": "global"}, "filter_scope='global'"),
+        ({"labeller": "true"}, "labeller='true'"),
+        ({"count_noise": "shuffled"}, "count_noise='shuffled'"),
+        ({"momentum_state": "shared"}, "takes 'reset' or 'per_client'"),
     ],
 )
-def test_separate_clients_store_the_bytes_of_one_process(tmp_path, method, changes):
-    common = MODELS if method in ("SAGE", "FedMatch", "FedDB", "FedLabel", "FedAvg-SL") else PROMPTS
-    config = lab.configure("smoke", method=method, **{**common, **changes})
-    local = lab.run(config, Store(tmp_path / "local"), progress=False)
-    log, folders = federated(config, tmp_path / "federation")
-    collected = collect(folders[0], folders[1:], Store(tmp_path / "collected"))
-    assert promised_bytes(collected) == promised_bytes(local)
-    if "accuracy" in log.result and log.result["accuracy"] is not None:
-        assert log.result["accuracy"] == pytest.approx(local.result["accuracy"])
+def test_what_needs_several_clients_in_one_place_is_refused(small, tmp_path, changes, text):
+    with pytest.raises(FedCoPLError, match=text):
+        split(small(**changes), tmp_path)

@@ -1,0 +1,1 @@
+"""What ``flwr run`` loads; all of it is in the package."""

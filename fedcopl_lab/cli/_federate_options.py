@@ -1,0 +1,48 @@
+"""The options of ``fedcopl-lab federate``."""
+
+import argparse
+
+from fedcopl_lab.cli import _commands
+
+
+def add_federate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command with its verbs."""
+    parser = commands.add_parser("federate", help="a run as a federation of separate clients")
+    verbs = parser.add_subparsers(metavar="VERB", dest="verb", required=True)
+    one = verbs.add_parser(
+        "split",
+        help="write the server's and each client's own files",
+        description="Writes FOLDER/server and FOLDER/client-0000, …: copy each client's to its machine, and start "
+        "the nodes as deployment/README.md says.",
+    )
+    _add_run_options(one)
+    one.add_argument("folder", help="where to write")
+    here = verbs.add_parser(
+        "simulate",
+        help="run the federation on this machine and store it",
+        description="With Flower's simulation (extra cluster), or with --engine loop client after client in this "
+        "process. Stores the bytes that `fedcopl-lab run` stores with clients_per_forward=1.",
+    )
+    _add_run_options(here)
+    here.add_argument("--engine", choices=("flower", "loop"), default="flower")
+    here.add_argument("--folder", help="where server and clients keep their files (default: a temporary one)")
+    here.add_argument("--jobs", type=int, default=2, help="clients at a time (default: 2)")
+    traffic = verbs.add_parser("traffic", help="a federation's rounds: who answered, bytes, faults")
+    traffic.add_argument("folder", help="the server's")
+    back = verbs.add_parser(
+        "collect",
+        help="make a finished federation a stored run",
+        description="For experiments, where all folders can be brought together: the run's rows compare clients "
+        "with each other and with true labels, which nobody can do over the wire.",
+    )
+    back.add_argument("server", help="the server's folder")
+    back.add_argument("clients", nargs="+", help="all clients' folders")
+    for verb in (one, here, traffic, back):
+        verb.set_defaults(command=_commands.federate)
+
+
+def _add_run_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--profile", help="smoke or paper (default: $FEDCOPL_LAB_PROFILE, else smoke)")
+    parser.add_argument("--method", default="FedCoPL", help="a method of either paper (default: FedCoPL)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--set", action="append", default=[], dest="settings", metavar="NAME=VALUE", help="any setting")

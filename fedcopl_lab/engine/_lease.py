@@ -1,0 +1,128 @@
+"""Who computes a run, where workers share a folder and nothing else: a file that must be renewed, or it lapses."""
+
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from fedcopl_lab._errors import StoreError
+
+PATIENCE = 60.0
+"""Seconds after its last renewal that a lease lapses."""
+
+
+@contextmanager
+def lease(root: Path, key: str, patience: float = PATIENCE) -> Iterator[bool]:
+    """Try to become the one worker that computes a run; renewed in the background while the block runs.
+
+    The kernel's lock on a run (:meth:`fedcopl_lab.store.Store.locked`) ends with its holder but is often not
+    seen by other machines. A lease is a file that any shared folder shows: it is made by one worker only,
+    and once it has not been renewed for ``patience`` seconds another may take it over. Ages are read from the
+    folder's own clock, so that machines need not agree on the time; a holder on this machine that is dead is
+    noticed at once. Should two workers take over in the same instant, both compute the same bytes.
+
+    Args:
+        root: the store's folder.
+        key: of the run.
+        patience: seconds; longer than any pause of the folder's network.
+
+    Yields:
+        Whether this worker holds the lease.
+
+    >>> with lease(store.root, key) as mine:
+    ...     if mine:
+    ...         run(config, store)
+    """
+    path = root / ".leases" / f"{key}.json"
+    mine = _taken(path, patience)
+    if not mine:
+        yield False
+        return
+    stop = threading.Event()
+    thread = threading.Thread(target=_renew, args=(path, mine, stop, patience / 4), daemon=True)
+    thread.start()
+    try:
+        yield True
+    finally:
+        stop.set()
+        thread.join()
+        if _holder(path).get("token") == mine:
+            path.unlink(missing_ok=True)
+
+
+def holder_of(root: Path, key: str) -> dict[str, Any]:
+    """Host and process that hold a run's lease; empty when nobody does."""
+    return _holder(root / ".leases" / f"{key}.json")
+
+
+def _taken(path: Path, patience: float) -> str:
+    """A token when the lease could be had, else nothing."""
+    token = uuid.uuid4().hex
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if _lapsed(path, patience):
+            aside = path.with_suffix(f".{token}.lapsed")
+            with suppress(FileNotFoundError):
+                path.rename(aside)  # of several workers one succeeds
+                aside.unlink()
+        whole = path.with_suffix(f".{token}.new")
+        whole.write_text(json.dumps({"token": token, "host": socket.gethostname(), "pid": os.getpid()}))
+        try:
+            os.link(whole, path)  # fails where the file exists; and whoever reads it reads all of it
+        finally:
+            whole.unlink()
+    except FileExistsError:
+        return ""
+    except OSError as error:
+        raise StoreError(f"cannot write to {path.parent}: {error.strerror}; make it writable") from error
+    return token
+
+
+def _lapsed(path: Path, patience: float) -> bool:
+    holder = _holder(path)
+    if not holder:
+        return False
+    if holder.get("host") == socket.gethostname() and not _alive(int(holder["pid"])):
+        return True
+    probe = path.with_suffix(f".{uuid.uuid4().hex}.now")
+    probe.touch()
+    try:
+        return probe.stat().st_mtime - path.stat().st_mtime > patience
+    except FileNotFoundError:
+        return False
+    finally:
+        probe.unlink()
+
+
+def _holder(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text()))
+    except (FileNotFoundError, ValueError):
+        return {}
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _renew(path: Path, token: str, stop: threading.Event, every: float) -> None:
+    last = time.monotonic()
+    while not stop.wait(min(every, 1.0)):
+        if time.monotonic() - last >= every:
+            last = time.monotonic()
+            if _holder(path).get("token") != token:
+                return  # taken over while this machine was away
+            with suppress(OSError):
+                os.utime(path)
