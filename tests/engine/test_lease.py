@@ -99,7 +99,7 @@ def test_a_holder_renews_it(tmp_path):
 def test_a_dead_holder_of_this_machine_is_noticed_at_once(tmp_path):
     code = (
         "import os, sys, pathlib; from fedcopl_lab.engine._lease import lease\n"
-        "lease(pathlib.Path(sys.argv[1]), 'run').__enter__(); os._exit(0)"
+        "held = lease(pathlib.Path(sys.argv[1]), 'run'); held.__enter__(); os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
     assert holder_of(tmp_path, "run")

@@ -60,6 +60,11 @@ def _check_whole(log: Run) -> None:
     if not log.complete:
         raise FedCoPLError(f"{log.path.parent} holds {log.rounds_done()} rounds of an unfinished federation; resume it")
     for row in log.records():
+        if row["secure"]:
+            raise FedCoPLError(
+                "secure aggregation rounds what clients send: these are not the run key's numbers; "
+                f"read them in {log.path}"
+            )
         if row["faults"]:
             fault = row["faults"][0]
             raise FedCoPLError(

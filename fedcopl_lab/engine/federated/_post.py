@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.engine.federated._letters import Answer, Letter
+from fedcopl_lab.steps import aggregate
 
 
 @runtime_checkable
@@ -20,6 +21,30 @@ class Carrier(Protocol):
 
     def measured(self) -> dict[str, int]:
         """Bytes on the wire since the last call, where there is one: ``wire_up`` and ``wire_down``."""
+
+
+@dataclass(frozen=True, repr=False)
+class Mean:
+    """What the server learns of a round's training.
+
+    Attributes:
+        tensors: weighted mean of what the clients sent.
+        clients: those in it, rising.
+    """
+
+    tensors: Mapping[str, Tensor]
+    clients: Sequence[int]
+
+    def __repr__(self) -> str:
+        return f"Mean(of clients {list(self.clients)})"
+
+
+@runtime_checkable
+class Summing(Protocol):
+    """A carrier that brings back the mean and keeps what each client sent from the server."""
+
+    def mean(self, letters: Mapping[int, Letter], like: Mapping[str, Tensor], weights: Mapping[int, int]) -> Mean:
+        """The weighted mean of what some clients would send."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +144,29 @@ class Post:
         if not found:
             raise FedCoPLError(_nobody(kind, sorted(letters), self.traffic.faults))
         return dict(sorted(found.items()))
+
+    def mean(self, letters: Mapping[int, Letter], like: Mapping[str, Tensor], weights: Mapping[int, int]) -> Mean:
+        """Send letters; the weighted mean of the answers that count, with weights divided by their sum.
+
+        Args:
+            letters: by client, all of one kind and round.
+            like: what each answer must hold.
+            weights: of the clients.
+
+        Raises:
+            FedCoPLError: nobody answers.
+        """
+        if isinstance(self.carrier, Summing):
+            for client, letter in letters.items():
+                self._count(self.traffic.down, client, letter.nbytes)
+            mean = self.carrier.mean(letters, like, weights)
+            silent = sorted(set(letters) - set(mean.clients))
+            self.traffic.faults += [(client, "train", "is not in the secure mean") for client in silent]
+            return mean
+        answers = self.ask(letters, Expected(like))
+        share = torch.tensor([weights[client] for client in answers])
+        stacks = {n: torch.stack([a.tensors[n] for a in answers.values()]).to(one.device) for n, one in like.items()}
+        return Mean({name: aggregate(stack, share) for name, stack in stacks.items()}, list(answers))
 
     def _count(self, book: dict[int, int], client: int, nbytes: int) -> None:
         book[client] = book.get(client, 0) + nbytes

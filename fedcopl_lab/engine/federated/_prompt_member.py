@@ -59,7 +59,12 @@ class PromptMember(Member):
             tensors = {"counts": entry["uploaded"]}
         if letter.kind == "train":
             tensors = {part: entry[part] for part in self.config.shared}
-        names = {"score": ("selected", "wanted"), "select": ("selected",), "evaluate": ("correct", "n_test")}
+        names = {
+            "score": ("selected", "wanted"),
+            "select": ("selected",),
+            "train": ("weight",),
+            "evaluate": ("correct", "n_test"),
+        }
         numbers = {name: int(entry[name]) for name in names.get(letter.kind, ()) if name in entry}
         return Answer(self.client, letter.kind, letter.round, tensors, numbers)
 
@@ -95,13 +100,16 @@ class PromptMember(Member):
             chosen = PseudoLabels(indices=one.kept.nonzero().squeeze(1), labels=one.labels[one.kept])
         else:
             chosen = select_top(logits, letter.tensors["quota"], self.config.candidates)
-        return {"quota": letter.tensors["quota"], **_labels(chosen)}
+        return {"wanted": letter.tensors["quota"].sum(), **_labels(chosen)}
 
     def _train(self, letter: Letter) -> dict[str, Tensor]:
         received = letter.tensors or self.journal.read("score", letter.round)
         state = self._state(letter.round, received)
         update = self.method.train_clients(state, [self.client], state.momentum)[0]
+        labels = self._label_entry(letter.round)
+        by_quota = self.config.weight_by == "quota"
         entry = {part: getattr(update, part) for part in state.clients}
+        entry["weight"] = labels["wanted"] if by_quota else labels["selected"]
         entry |= {f"{_MOMENTUM}{part}": value for part, value in update.momentum.items()}
         return entry | {
             "epoch_losses": torch.tensor(update.epoch_losses, dtype=torch.float64),
@@ -116,6 +124,11 @@ class PromptMember(Member):
         correct = int((found == setting.dataset.labels[indices]).sum()) if len(indices) else 0
         return {"correct": torch.tensor(correct), "n_test": torch.tensor(len(indices))}
 
+    def _label_entry(self, round_index: int) -> dict[str, Tensor]:
+        """The pseudo-labels of the last label phase."""
+        kind = "select" if self.config.labeller == "CoPL" else "score"
+        return self.journal.latest(kind, before=round_index + 1)
+
     def _state(self, round_index: int, received: Mapping[str, Tensor]) -> FederationState:
         """What the client knows, as a federation's state in which every row is its own."""
         start, k, device = self.method.initial_prompts(), self.config.n_clients, self.config.device
@@ -127,7 +140,7 @@ class PromptMember(Member):
             buffers = {n.removeprefix(_MOMENTUM): v.to(device) for n, v in own.items() if n.startswith(_MOMENTUM)}
             momentum = {part: value.expand(k, *value.shape) for part, value in buffers.items()}
         given = {part: received.get(f"{PROMPTS}{part}", start[part]) for part in self.config.shared}
-        labels = _labels_of(self.journal, self.config, round_index)
+        labels = _labels_of(self._label_entry(round_index))
         return FederationState(
             round=round_index,
             server={part: value.to(device) for part, value in given.items()},
@@ -142,10 +155,7 @@ def _labels(chosen: PseudoLabels) -> dict[str, Tensor]:
     return entry if chosen.candidates is None else entry | {"candidates": chosen.candidates}
 
 
-def _labels_of(journal: Journal, config: PromptConfig, round_index: int) -> PseudoLabels | None:
-    """The pseudo-labels of the last label phase."""
-    kind = "select" if config.labeller == "CoPL" else "score"
-    entry = journal.latest(kind, before=round_index + 1)
+def _labels_of(entry: Mapping[str, Tensor]) -> PseudoLabels | None:
     if "indices" not in entry:
         return None
     return PseudoLabels(entry["indices"], entry["labels"], entry.get("candidates"))

@@ -14,7 +14,7 @@ from fedcopl_lab.engine.federated._post import Expected, Post
 from fedcopl_lab.engine.federated._prompt_member import PROMPTS
 from fedcopl_lab.engine.federated._shards import Terms
 from fedcopl_lab.methods import PromptMethod, Setting
-from fedcopl_lab.steps import aggregate, allocate
+from fedcopl_lab.steps import allocate
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,19 +85,14 @@ class PromptServer:
             )
         prompts = self._prompts(state)
         letters = {k: Letter("train", state.round, {} if k in informed else prompts) for k in participants}
-        answers = post.ask(letters, Expected(state.server))
-        weights = (state.wanted if self.config.weight_by == "quota" else state.selected)[list(answers)]
-        server = {
-            part: aggregate(
-                torch.stack([one.tensors[part].to(self.config.device) for one in answers.values()]), weights
-            )
-            for part in self.config.shared
-        }
+        weights = state.wanted if self.config.weight_by == "quota" else state.selected
+        mean = post.mean(letters, state.server, {k: int(weights[k]) for k in participants})
+        server = {part: mean.tensors[part].to(self.config.device) for part in self.config.shared}
         row = {
             "round": state.round + 1,
             "participants": participants,
-            "answered": list(answers),
-            "weights": weights.tolist(),
+            "answered": list(mean.clients),
+            "weights": weights[list(mean.clients)].tolist(),
             "n_selected": state.selected.tolist(),
         }
         return replace(state, round=state.round + 1, server=server), row

@@ -13,7 +13,7 @@ from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.engine._threads import thread_count
 from fedcopl_lab.engine.federated._letters import Answer, Letter
 from fedcopl_lab.engine.federated._member import Member
-from fedcopl_lab.engine.federated._post import Carrier, Post
+from fedcopl_lab.engine.federated._post import Carrier, Post, Summing
 from fedcopl_lab.engine.federated._prompt_server import PromptServer
 from fedcopl_lab.engine.federated._semi_server import SemiServer
 from fedcopl_lab.engine.federated._shards import Terms
@@ -75,7 +75,7 @@ def serve(folder: Path | str, carrier: Carrier, progress: bool = True) -> Run:
             while state.round < config.rounds:
                 start, post = time.perf_counter(), Post(carrier)
                 state, row = server.step(state, post)
-                row |= post.traffic.report() | carrier.measured()
+                row |= post.traffic.report() | carrier.measured() | {"secure": isinstance(carrier, Summing)}
                 log.commit(row, state.to_tensors(), time.perf_counter() - start)
                 bar.update()
         write_atomic(folder / CLOSING, to_json(_closing(server, state, carrier)))

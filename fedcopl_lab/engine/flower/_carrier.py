@@ -5,11 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fedcopl_lab.engine.federated._letters import Answer, Letter
+from fedcopl_lab.engine.flower._apps import HELLO
 from fedcopl_lab.engine.flower._need import need
 from fedcopl_lab.engine.flower._records import answer_of, to_records, wire_bytes
-
-HELLO = "hello"
-"""What a node is asked first: which client's files it holds."""
 
 
 class FlowerCarrier:

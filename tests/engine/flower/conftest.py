@@ -1,6 +1,11 @@
-"""What the tests of Flower share."""
+"""Flower without its network and without Ray: a grid that calls the client app at once."""
 
 import pytest
+
+SMALL = {
+    "dataset": "digits:240", "rounds": 2, "local_epochs": 1, "refresh_every": 1, "n_clients": 3, "n_text": 2,
+    "visual_depth": 1, "n_visual": 2, "clients_per_forward": 1, "scheme": "iid",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -13,3 +18,59 @@ def promised_bytes():
         return {str(p.relative_to(run.path)): p.read_bytes() for p in files}
 
     return read
+
+
+@pytest.fixture
+def small():
+    """Function: FedCoPL's configuration at the smallest size."""
+    import fedcopl_lab as lab
+
+    return lambda **changes: lab.configure("smoke", **{**SMALL, **changes})
+
+
+class DirectGrid:
+    """A Flower ``Grid`` whose nodes are in this process.
+
+    Args:
+        app: the ClientApp of every node.
+        n_nodes: how many there are; node 1000 + p holds partition p.
+        dead: nodes that answer nothing, as (node, first message of it that is lost).
+        run_config: of the run.
+    """
+
+    def __init__(self, app, n_nodes, dead=(), run_config=None):
+        from flwr.app import Context, RecordDict
+
+        self.app, self.dead, self.replies, self.count = app, dict(dead), [], {}
+        self.contexts = {
+            1000 + p: Context(0, 1000 + p, {"partition-id": p}, RecordDict(), run_config or {}) for p in range(n_nodes)
+        }
+
+    def get_node_ids(self):
+        return list(self.contexts)
+
+    def push_messages(self, messages):
+        ids = []
+        for message in messages:
+            node = message.metadata.dst_node_id
+            self.count[node] = self.count.get(node, 0) + 1
+            message.metadata.__dict__["_message_id"] = f"{node}-{self.count[node]}"
+            ids.append(message.metadata.message_id)
+            if self.count[node] < self.dead.get(node, 10**9):
+                self.replies.append(self.app(message, self.contexts[node]))
+        return ids
+
+    def pull_messages(self, message_ids):
+        wanted = set(message_ids)
+        found = [reply for reply in self.replies if reply.metadata.reply_to_message_id in wanted]
+        self.replies = [reply for reply in self.replies if reply not in found]
+        return reversed(found)
+
+    def send_and_receive(self, messages, *, timeout=None):
+        return list(self.pull_messages(self.push_messages(messages)))
+
+
+@pytest.fixture
+def direct_grid():
+    """The class :class:`DirectGrid`."""
+    return DirectGrid
