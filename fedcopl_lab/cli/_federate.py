@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._files import to_json
 from fedcopl_lab.cli._runs import parse_settings
 from fedcopl_lab.config import PromptConfig, RunConfig, configure
 from fedcopl_lab.store import Run
@@ -58,8 +59,21 @@ def collect(options: argparse.Namespace) -> int:
     return 0
 
 
+def virtual(options: argparse.Namespace) -> int:
+    """Measure a federation of many clients that exist only while they answer."""
+    from fedcopl_lab.engine.federated import measure_virtual
+
+    config = configure(
+        "smoke", method=options.method, n_clients=options.clients, participation=options.share, rounds=options.rounds,
+        local_epochs=1, refresh_every=0, clients_per_forward=1,
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as temporary:
+        print(to_json(measure_virtual(config, options.folder or temporary)), end="")
+    return 0
+
+
 VERBS: Mapping[str, Callable[[argparse.Namespace], int]] = {
-    "split": split, "simulate": simulate, "traffic": traffic, "collect": collect,
+    "split": split, "simulate": simulate, "traffic": traffic, "collect": collect, "virtual": virtual,
 }  # fmt: skip
 
 

@@ -37,7 +37,18 @@ def add_federate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     back.add_argument("server", help="the server's folder")
     back.add_argument("clients", nargs="+", help="all clients' folders")
-    for verb in (one, here, traffic, back):
+    many = verbs.add_parser(
+        "virtual",
+        help="measure a federation of many thousand clients on this machine",
+        description="Clients draw printed digits from (seed, client), keep their state on disk and exist only while "
+        "they answer. Prints memory, time for each letter and bytes as JSON.",
+    )
+    many.add_argument("--method", default="FedCoPL", help="a method of FedCoPL's tables (default: FedCoPL)")
+    many.add_argument("--clients", type=int, default=10_000)
+    many.add_argument("--share", type=float, default=0.01, help="of the clients in a round (default: 0.01)")
+    many.add_argument("--rounds", type=int, default=3)
+    many.add_argument("--folder", help="where the clients keep their state (default: a temporary one)")
+    for verb in (one, here, traffic, back, many):
         verb.set_defaults(command=_commands.federate)
 
 

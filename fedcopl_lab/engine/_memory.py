@@ -60,6 +60,16 @@ def base_bytes() -> int:
         return _LIBRARIES
 
 
+def peak_bytes() -> int:
+    """Largest memory of this process so far; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
 def profiled(work: Callable[[], Any], device: str) -> tuple[int, dict[str, float]]:
     """Largest number of tensor bytes alive at once during some work, and seconds by kind of operation.
 

@@ -20,6 +20,7 @@ __getattr__, __dir__ = lazy_names(
         "open_member": "._member",
         "serve": "._serve",
         "split": "._shards",
+        "measure_virtual": "._virtual",
         "VirtualClients": "._virtual",
         "virtual_terms": "._virtual",
     },

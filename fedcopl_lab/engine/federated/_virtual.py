@@ -1,7 +1,9 @@
 """Federations of many thousand clients in one process: a client exists only while it answers a letter."""
 
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,9 +11,11 @@ import torch
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.data import Shard, load_manifest
+from fedcopl_lab.engine._memory import peak_bytes
 from fedcopl_lab.engine.federated._journal import Journal
 from fedcopl_lab.engine.federated._letters import Answer, Letter
 from fedcopl_lab.engine.federated._prompt_member import PromptMember
+from fedcopl_lab.engine.federated._serve import serve
 from fedcopl_lab.engine.federated._shards import OwnImages, Terms, client_folder
 from fedcopl_lab.engine.federated._supported import check_federable
 from fedcopl_lab.methods import Setting
@@ -77,6 +81,8 @@ class VirtualClients:
         setting = terms.setting()
         assert isinstance(setting, Setting)
         self.beside = setting
+        self.times: dict[str, tuple[int, float]] = {}
+        """Kind of letter -> letters answered, and seconds that it took in all."""
 
     def member(self, client: int) -> PromptMember:
         """One of the clients, made anew."""
@@ -88,8 +94,47 @@ class VirtualClients:
     def exchange(self, letters: Mapping[int, Letter]) -> Iterator[Answer]:
         """See :class:`fedcopl_lab.engine.federated.Carrier`."""
         for client, letter in letters.items():
-            yield self.member(client).answer(letter)
+            start = time.perf_counter()
+            answer = self.member(client).answer(letter)
+            number, seconds = self.times.get(letter.kind, (0, 0.0))
+            self.times[letter.kind] = number + 1, seconds + time.perf_counter() - start
+            yield answer
 
     def measured(self) -> dict[str, int]:
         """Nothing: there is no wire."""
         return {}
+
+
+def measure_virtual(config: PromptConfig, folder: Path | str, progress: bool = True) -> dict[str, Any]:
+    """Run a federation of virtual clients and say what it took.
+
+    Args:
+        config: a run on ``"digits"``; ``n_clients`` may be many thousand.
+        folder: where the server's files and the clients' journals go.
+        progress: show a bar over the rounds.
+
+    Returns:
+        Clients, rounds and participants; peak memory of this process in bytes; by kind of letter their number and
+        milliseconds a client; bytes of tensors up and down in each round; what the journals take on the disk.
+
+    >>> measure_virtual(lab.configure("smoke", n_clients=1000, participation=0.01, ...), "large")["peak_bytes"]
+    """
+    folder = Path(folder)
+    clients = VirtualClients(virtual_terms(config, folder), folder / "clients")
+    log = serve(folder / "server", clients, progress)
+    journals = [path.stat().st_size for path in (folder / "clients").rglob("*.safetensors")]
+    rows = log.records()
+    return {
+        "clients": config.n_clients,
+        "participants": [len(row["participants"]) for row in rows],
+        "peak_bytes": peak_bytes(),
+        "letters": {
+            kind: {"number": number, "ms_per_client": round(1000 * seconds / number, 2)}
+            for kind, (number, seconds) in clients.times.items()
+        },
+        "bytes_up": [row["bytes_up"] for row in rows],
+        "bytes_down": [row["bytes_down"] for row in rows],
+        "seconds": round(log.seconds, 1),
+        "journal_files": len(journals),
+        "journal_bytes": sum(journals),
+    }

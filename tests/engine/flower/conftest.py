@@ -28,6 +28,13 @@ def small():
     return lambda **changes: lab.configure("smoke", **{**SMALL, **changes})
 
 
+def sent(message):
+    """The message as it arrives: in bytes and back."""
+    from flwr.common.serde import message_from_proto, message_to_proto
+
+    return message_from_proto(message_to_proto(message))
+
+
 class DirectGrid:
     """A Flower ``Grid`` whose nodes are in this process.
 
@@ -57,7 +64,7 @@ class DirectGrid:
             message.metadata.__dict__["_message_id"] = f"{node}-{self.count[node]}"
             ids.append(message.metadata.message_id)
             if self.count[node] < self.dead.get(node, 10**9):
-                self.replies.append(self.app(message, self.contexts[node]))
+                self.replies.append(sent(self.app(sent(message), self.contexts[node])))
         return ids
 
     def pull_messages(self, message_ids):
@@ -71,6 +78,10 @@ class DirectGrid:
 
 
 @pytest.fixture
-def direct_grid():
-    """The class :class:`DirectGrid`."""
+def direct_grid(monkeypatch):
+    """The class :class:`DirectGrid`, in a process that Flower takes for a server's."""
+    from flwr.supercore.task_identity import TaskIdentity
+
+    for name in ("run_id", "node_id", "task_id"):
+        monkeypatch.setattr(TaskIdentity, f"_{name}", 1)
     return DirectGrid

@@ -43,11 +43,10 @@ class Deployment:
     def __init__(self, home):
         self.home, self.processes = home, {}
         self.port = free_port()
-        subprocess.run(
-            ["bash", str(ROOT / "deployment" / "keys.sh"), str(home / "keys"), "localhost", "3"],
-            check=True, capture_output=True,
-        )  # fmt: skip
         keys = home / "keys"
+        if not keys.is_dir():
+            script = ROOT / "deployment" / "keys.sh"
+            subprocess.run(["bash", str(script), str(keys), "localhost", "3"], check=True, capture_output=True)
         self.start(
             "superlink", "flower-superlink", "--port", self.port, "--enable-supernode-auth",
             "--disable-runtime-dependency-installation", "--ssl-certfile", keys / "server.crt",
