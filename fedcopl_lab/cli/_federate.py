@@ -18,7 +18,7 @@ def split(options: argparse.Namespace) -> int:
     """Write a federation's files."""
     from fedcopl_lab.engine import federated
 
-    for folder in federated.split(_config(options), options.folder):
+    for folder in federated.split(_config(options), options.folder, not options.compact, options.secret_noise):
         print(folder)
     return 0
 

@@ -17,6 +17,12 @@ def add_federate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     _add_run_options(one)
     one.add_argument("folder", help="where to write")
+    one.add_argument(
+        "--compact",
+        action="store_true",
+        help="clients go through their own images only; the same numbers up to rounding",
+    )
+    one.add_argument("--secret-noise", action="store_true", help="with count_noise: noise that no seed tells")
     here = verbs.add_parser(
         "simulate",
         help="run the federation on this machine and store it",

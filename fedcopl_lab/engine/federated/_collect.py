@@ -45,6 +45,11 @@ def collect(server: Path | str, clients: Sequence[Path | str], store: Store | No
     """
     server = Path(server)
     terms, log = Terms.read(server), Run(server / "log")
+    if not terms.aligned or terms.secret_noise:
+        raise FedCoPLError(
+            f"{server} was split with aligned={terms.aligned} and secret_noise={terms.secret_noise}: its numbers are "
+            f"not those of the run key to the last byte; read them in {log.path}"
+        )
     _check_whole(log)
     journals = _journals(terms, clients)
     store = store or Store()

@@ -79,11 +79,16 @@ class PromptMember(Member):
         return entry | _labels(phase.labels[0]) | {"wanted": phase.quota.sum()}
 
     def _noisy(self, counts: Tensor, round_index: int) -> Tensor:
-        """This client's row of the noise that all clients draw from the run's seed.
+        """This client's row of the noise that all clients draw from the run's seed, or noise that nobody knows.
 
-        The same bytes as in one process, and for that very reason no protection from a server that knows the seed.
+        The first gives the bytes of one process, and for that very reason no protection from a server that knows
+        the seed.
         """
         config = self.config
+        if self.terms.secret_noise:
+            secret = torch.Generator()
+            secret.seed()
+            return perturb_counts(counts[None], config.count_noise, secret, config.epsilon)[0]
         phase = round_index // config.refresh_every if config.refresh_every else 0
         everyone = torch.zeros(config.n_clients, len(counts), dtype=counts.dtype)
         everyone[self.client] = counts

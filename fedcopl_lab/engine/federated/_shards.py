@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,8 @@ class Terms:
         n_images: length of the data set that positions point into.
         n_train: training images of all clients.
         statistics: (mean, deviation) of training and of test images, three channels each; SAGE only.
+        aligned: clients place their images where they are in the whole data set, for the bytes of one process.
+        secret_noise: clients draw the noise on their counts from their own machine's randomness.
     """
 
     config: RunConfig
@@ -49,6 +51,8 @@ class Terms:
     n_images: int
     n_train: int
     statistics: tuple[tuple[Sequence[float], Sequence[float]], ...] = ()
+    aligned: bool = True
+    secret_noise: bool = False
 
     def write(self, folder: Path) -> None:
         """Put them into a folder."""
@@ -84,8 +88,8 @@ class Terms:
 
         A frozen model that somebody in this process has open already, ``beside``, is not opened again.
 
-        The images lie at their positions in the whole data set, between empty ones: frozen features then come
-        out of batches of the same shapes as in one process, and so do the same bytes.
+        Under ``aligned`` the images lie at their positions in the whole data set, between empty ones: frozen
+        features then come out of batches of the same shapes as in one process, and so do the same bytes.
         """
         dataset = self._dataset(images)
         nobody = np.zeros(0, dtype=np.int64)
@@ -106,7 +110,7 @@ class Terms:
         )
 
     def _dataset(self, images: "OwnImages | None") -> Dataset:
-        n = 0 if images is None else self.n_images
+        n = 0 if images is None else self.n_images if self.aligned else len(images.positions)
         pixels = torch.zeros(n, *self.image_shape, dtype=torch.uint8)
         labels = torch.full((n,), UNKNOWN)
         nothing = torch.zeros(0, dtype=torch.long)
@@ -149,6 +153,15 @@ class OwnImages:
         tensors = {"positions": self.positions, "pixels": self.pixels.contiguous(), "labels": self.labels}
         write_atomic(folder / _IMAGES, save(tensors))
 
+    def moved_up(self) -> "OwnImages":
+        """The same images at positions 0, 1, 2, …, which say nothing about the whole data set."""
+
+        def place(positions: np.ndarray | None) -> np.ndarray | None:
+            return None if positions is None else np.searchsorted(self.positions.numpy(), positions)
+
+        shard = Shard(place(self.shard.train), place(self.shard.test), place(self.shard.labelled))  # type: ignore[arg-type]
+        return replace(self, shard=shard, positions=torch.arange(len(self.positions)))
+
     @classmethod
     def read(cls, folder: Path) -> "OwnImages":
         """Those of a folder."""
@@ -162,7 +175,7 @@ class OwnImages:
         return f"OwnImages(client {self.client}: {self.shard})"
 
 
-def split(config: RunConfig, folder: Path | str) -> list[Path]:
+def split(config: RunConfig, folder: Path | str, aligned: bool = True, secret_noise: bool = False) -> list[Path]:
     """Write the files of a federation: one folder for the server, one for each client.
 
     The server's holds no image. A client's holds its own images, with the labels that it may know: of its
@@ -171,6 +184,10 @@ def split(config: RunConfig, folder: Path | str) -> list[Path]:
     Args:
         config: the run, from :func:`fedcopl_lab.configure`.
         folder: where to write ``server/`` and ``client-0000/``, ``client-0001/``, …
+        aligned: have clients compute as one process would, byte by byte, which makes each go through as many
+            images as the whole data set has; False: through its own ones, with the same numbers up to rounding.
+        secret_noise: with ``count_noise``: noise that no seed tells, as privacy needs it. Such a run cannot be
+            repeated.
 
     Returns:
         The server's folder, then the clients'.
@@ -184,6 +201,9 @@ def split(config: RunConfig, folder: Path | str) -> list[Path]:
     Shown in notebook ``federation``.
     """
     check_federable(config)
+    _manifest_of(config.dataset)
+    if secret_noise and getattr(config, "count_noise", "none") == "none":
+        raise FedCoPLError("secret_noise=True without noise; set count_noise='laplace' and epsilon")
     folder = Path(folder)
     method = open_method(config)
     federation = method.federation
@@ -197,12 +217,15 @@ def split(config: RunConfig, folder: Path | str) -> list[Path]:
         n_images=len(dataset),
         n_train=sum(len(shard.train) for shard in federation.shards),
         statistics=_statistics(getattr(method, "setting", None)),
+        aligned=aligned,
+        secret_noise=secret_noise,
     )
     folders = [folder / "server", *(client_folder(folder, k) for k in range(config.n_clients))]
     for one in folders:
         terms.write(one)
     for k, one in enumerate(folders[1:]):
-        _own_images(dataset, federation, k, config).write(one)
+        own = _own_images(dataset, federation, k, config)
+        (own if aligned else own.moved_up()).write(one)
     return folders
 
 

@@ -28,6 +28,9 @@ class FlowerCarrier:
         self.grid, self.key, self.n_clients = grid, key, n_clients
         self.patience, self.poll = patience, poll
         self._nodes: dict[int, int] = {}
+        self._asked: set[int] = set()  # nodes
+        self._hellos: set[str] = set()  # messages to them that were not answered yet
+        self._missing: set[int] = set()  # waited for in vain once: looked for, but waited for no more
         self._wire = {"wire_up": 0, "wire_down": 0}
 
     def exchange(self, letters: Mapping[int, Letter]) -> Iterator[Answer]:
@@ -46,7 +49,7 @@ class FlowerCarrier:
         for message_id, reply in self._replies(set(waiting), self.patience):
             client = waiting[message_id]
             if reply.has_error():
-                self._nodes.pop(client, None)  # it may come back under another number
+                self._asked.discard(self._nodes.pop(client, -1))  # to be asked again: it may come back
                 letter = letters[client]
                 yield Answer(client, letter.kind, letter.round, refusal=f"its node failed ({reply.error.reason})")
             else:
@@ -61,24 +64,26 @@ class FlowerCarrier:
     def _find(self, wanted: set[int]) -> None:
         """Look for nodes until every wanted client has one, or patience ends."""
         app, deadline = need("flwr.app"), time.monotonic() + self.patience
-        asked: set[int] = set()
-        pending: set[str] = set()
+        looked = False
         while True:
             there = set(self.grid.get_node_ids())
             self._nodes = {client: node for client, node in self._nodes.items() if node in there}
-            if wanted <= set(self._nodes) or time.monotonic() > deadline:
+            self._asked &= there
+            if wanted <= set(self._nodes) | (self._missing if looked else set()) or time.monotonic() > deadline:
+                self._missing = (self._missing | wanted) - set(self._nodes)
                 return
-            new = there - asked - set(self._nodes.values())
+            looked = True
+            new = there - self._asked - set(self._nodes.values())
             hello = [app.Message(app.RecordDict({HELLO: app.ConfigRecord({"key": self.key})}), n, "query") for n in new]
             if hello:
-                pending |= set(self.grid.push_messages(hello))
-                asked |= new
-            for message_id, reply in self._replies(pending, 0.0):
-                pending.discard(message_id)
+                self._hellos |= set(self.grid.push_messages(hello))
+                self._asked |= new
+            for message_id, reply in self._replies(self._hellos, 0.0):
+                self._hellos.discard(message_id)
                 if not reply.has_error() and int(reply.content[HELLO]["client"]) >= 0:
                     self._nodes[int(reply.content[HELLO]["client"])] = reply.metadata.src_node_id
                 elif reply.has_error():
-                    asked.discard(reply.metadata.src_node_id)
+                    self._asked.discard(reply.metadata.src_node_id)
             time.sleep(self.poll)
 
     def _replies(self, waiting: set[str], patience: float) -> Iterator[tuple[str, Any]]:

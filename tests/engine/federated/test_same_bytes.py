@@ -1,11 +1,12 @@
 """A federation of separate clients stores the bytes of one process, and sends what the formula says."""
 
 import pytest
+import torch
 
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab._files import read_json
-from fedcopl_lab.engine.federated import collect, split
+from fedcopl_lab.engine.federated import Letter, Loopback, collect, serve, split
 from fedcopl_lab.store import Store
 
 MODELS = {"rounds": 2, "width": 0.25, "n_probe": 20, "steps_per_epoch": 2, "threshold": 0.5, "participation": 0.1}
@@ -101,3 +102,32 @@ def test_a_clients_folder_holds_its_own_images_and_the_labels_of_its_tests(small
 def test_what_needs_several_clients_in_one_place_is_refused(small, tmp_path, changes, text):
     with pytest.raises(FedCoPLError, match=text):
         split(small(**changes), tmp_path)
+
+
+def test_clients_that_go_through_their_own_images_only_say_almost_the_same(tmp_path, small, opened):
+    config = small()
+    whole, compact = (split(config, tmp_path / str(aligned), aligned=aligned) for aligned in (True, False))
+    members = (opened(config, tmp_path / name) for name in ("True", "False"))
+    for k, (one, other) in enumerate(zip(*members, strict=True)):
+        assert other.images.positions.tolist() == list(range(len(one.images.positions)))
+        scores = [member.work(Letter("score", 0))["logits"] for member in (one, other)]
+        torch.testing.assert_close(*scores, rtol=1e-4, atol=1e-3)
+        assert (one.images.pixels == other.images.pixels).all()
+        assert len(one.images.shard.train) == len(other.images.shard.train), k
+    log = serve(compact[0], Loopback(opened(config, tmp_path / "False")), progress=False)
+    assert log.complete
+    with pytest.raises(FedCoPLError, match="split with aligned=False"):
+        collect(compact[0], compact[1:])
+    assert whole[0].is_dir()
+
+
+def test_secret_noise_is_drawn_anew_and_seeded_noise_is_not(tmp_path, small, opened):
+    config = small(count_noise="laplace", epsilon=0.1)
+    told = []
+    for name, secret in (("one", True), ("two", True), ("three", False), ("four", False)):
+        split(config, tmp_path / name, secret_noise=secret)
+        told.append(opened(config, tmp_path / name)[0].answer(Letter("score", 0)).tensors["counts"].tolist())
+    assert told[0] != told[1]
+    assert told[2] == told[3]
+    with pytest.raises(FedCoPLError, match="secret_noise=True without noise"):
+        split(small(), tmp_path / "five", secret_noise=True)
