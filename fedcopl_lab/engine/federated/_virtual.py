@@ -47,7 +47,7 @@ def virtual_terms(config: PromptConfig, folder: Path | str, n_train: int = 12, n
         key=f"virtual-{n_train}-{n_test}-{config.n_clients}-{config.seed}",
         class_names=tuple(known.classes),
         template=known.template,
-        image_shape=(3, known.image_size, known.image_size),
+        image_shape=(3, *known.image_size),
         n_images=n_train + n_test,
         n_train=n_train * config.n_clients,
     )
