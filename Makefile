@@ -3,15 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+CLUSTER := .venv-cluster
 WORKERS ?= 2
 # one thread per process: the workers share the cores, and runs are keyed by their thread count
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope
 
-.PHONY: reproduce test lab lint format lock help
+.PHONY: reproduce test test-cluster lab lint format lock help
 
 help:
 	@echo "make reproduce   compute the tables and figures, write figures/report.html"
 	@echo "make test        lint, types, unit tests, every notebook"
+	@echo "make test-cluster  the tests that need Flower and Ray, in an environment of their own"
 	@echo "make lab         JupyterLab on notebooks/"
 	@echo "make lint        lint and types only"
 
@@ -22,6 +24,10 @@ reproduce: $(READY)
 test: lint
 	$(TEST) --jaxtyping-packages=fedcopl_lab,beartype.beartype tests
 	FEDCOPL_LAB_SEEDS=1 $(TEST) --nbval --nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg --nbval-cell-timeout=600 notebooks
+
+# Flower holds some packages back, so it gets an environment of its own; Ray leaves files open at exit
+test-cluster: $(CLUSTER)/.ready
+	OMP_NUM_THREADS=1 $(CLUSTER)/bin/python -m pytest -m cluster -W ignore tests/engine
 
 lab: $(READY)
 	$(BIN)/jupyter lab --notebook-dir=notebooks
@@ -37,6 +43,8 @@ format: $(READY)
 
 # needs uv; the lock holds every platform and no index address
 lock:
+	uv pip compile pyproject.toml --extra dev --extra cluster --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header -o requirements-cluster.lock
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header -o requirements.lock
 
@@ -47,3 +55,9 @@ $(READY): requirements.lock
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $(READY)
+
+$(CLUSTER)/.ready: requirements-cluster.lock
+	$(PYTHON) -m venv --clear $(CLUSTER)
+	$(CLUSTER)/bin/python -m pip install --quiet --require-hashes -r requirements-cluster.lock
+	$(CLUSTER)/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
