@@ -1,6 +1,7 @@
 """What the papers print, what was measured here, and which runs each table and figure needs."""
 
 from fedcopl_lab.paper._sage_reached import speed_ups
+from fedcopl_lab.paper.about import CLAIMS_ABOUT, claims_about
 from fedcopl_lab.paper.claims import claims
 from fedcopl_lab.paper.collect import collect, run_table, runs_of
 from fedcopl_lab.paper.discrepancies import discrepancies
@@ -17,6 +18,7 @@ from fedcopl_lab.paper.printed import printed
 from fedcopl_lab.paper.verdicts import judged_claims, same_verdicts, verdicts
 
 __all__ = [
+    "CLAIMS_ABOUT",
     "GROUPS",
     "ITEMS",
     "SEEDS",
@@ -24,6 +26,7 @@ __all__ = [
     "Item",
     "NotRun",
     "claims",
+    "claims_about",
     "collect",
     "discrepancies",
     "find_items",

@@ -6,7 +6,7 @@ from fedcopl_lab.report._compare import against_committed, beside, gaps
 from fedcopl_lab.report._page import write_report
 from fedcopl_lab.report._pictures import accuracy_per_client, confidence_entropy, counts_before_after, show_images
 from fedcopl_lab.report._plots import draw
-from fedcopl_lab.report._save import provenance, save_item
+from fedcopl_lab.report._save import provenance, save, save_item
 from fedcopl_lab.report._skew import label_skew
 from fedcopl_lab.report._step_pictures import bars, confusion, curves, prompt_maps
 from fedcopl_lab.report._style import style
@@ -28,6 +28,7 @@ __all__ = [
     "label_skew",
     "prompt_maps",
     "provenance",
+    "save",
     "save_item",
     "show_images",
     "style",

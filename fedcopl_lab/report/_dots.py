@@ -32,6 +32,7 @@ from fedcopl_lab.report._words import UPPER_REFERENCE, is_own, mean_std, order, 
 _BESIDE_UP_TO = 2  # measured columns; more of them stand above the printed ones
 _ACROSS = 3  # panels side by side when there are more
 _ROW, _PRINTED_ROW = 0.36, 0.24  # inches
+_ROWS_TALL = 10  # more rows share the height of so many: a page is no taller
 _NAME_WIDTH = 22  # characters of a row's name before it breaks
 _LABELLED = {"FPL": Look(ORANGE, "s"), "CPL": Look(PURPLE, "^"), "CoPL": Look(GREEN, "v")}
 _SETS = (
@@ -39,6 +40,7 @@ _SETS = (
     Look(INK, "D", hollow=True), Look(QUIET, "P"),
 )  # fmt: skip
 _DASHED = (0, (4, 3))
+_MARGIN = {False: 0.12, True: 0.17}  # by narrow: half a value's text at either end
 
 
 def table_dots(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
@@ -75,8 +77,9 @@ def table_dots(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
 def _stacked(item: Item, lines: pd.DataFrame, cells: pd.DataFrame, paper: pd.DataFrame, profile: str) -> Figure:
     rows, columns = order(cells["series"]), order(cells["column"])
     groups = _sets_by_split(paper)
-    above = 0.6 + (0.65 + _ROW * len(rows)) * -(-len(columns) // _across(len(columns)))
-    below = 0.85 + (0.4 + _PRINTED_ROW * len(rows)) * -(-len(groups) // _ACROSS) if groups else 0.0
+    tall = min(len(rows), _ROWS_TALL)
+    above = 0.6 + (0.65 + _ROW * tall) * -(-len(columns) // _across(len(columns)))
+    below = 0.85 + (0.4 + _PRINTED_ROW * tall) * -(-len(groups) // _ACROSS) if groups else 0.0
     figure = new_figure(DOUBLE, above + below)
     if not groups:
         _measured(figure, item, lines, cells, profile, 1)
@@ -113,13 +116,15 @@ def _measured(
     part.suptitle(f"Measured here ({setting_of(item, profile).short}; {seeds_text(lines, metric)})", fontweight="bold")
     grid = part.subplots(-(-len(columns) // across), across, sharex=True, sharey=True, squeeze=False)
     for axes, column in zip(grid.flat, columns, strict=False):
-        _measured_panel(axes, lines[lines["column"] == column], cells[cells["column"] == column], rows, metric)
+        _measured_panel(axes, lines[lines["column"] == column], cells[cells["column"] == column], rows, metric,
+                        across > _BESIDE_UP_TO)  # fmt: skip
         axes.set_title(column)
         if across > 1:  # labels at the ends would meet the next panel's
             axes.xaxis.set_major_locator(MaxNLocator(5, prune="both"))
     for axes in grid.flat[len(columns) :]:
         axes.set_axis_off()
-    for axes in grid[-1]:
+    for axes in grid.flat[max(0, len(columns) - across) : len(columns)]:  # the lowest of each column of panels
+        axes.tick_params(labelbottom=True)
         axes.set_xlabel(_measure(item) + unit(metric))
     handles = [legend_handle("one seed", Look(QUIET, "o", "none"), alpha=0.4, markersize=3),
                legend_handle("mean ± std", Look(QUIET, "o"))]  # fmt: skip
@@ -133,11 +138,13 @@ def _measured(
     part.legend(handles=handles, loc="outside lower center", ncols=-(-len(handles) // legend_lines))
 
 
-def _measured_panel(axes: Axes, lines: pd.DataFrame, cells: pd.DataFrame, rows: list[str], metric: str) -> None:
+def _measured_panel(
+    axes: Axes, lines: pd.DataFrame, cells: pd.DataFrame, rows: list[str], metric: str, narrow: bool
+) -> None:
     percent_axis(axes, "x")
     axes.set_yticks(range(len(rows)), _broken(rows))
     axes.set_ylim(len(rows) - 0.45, -0.75)
-    axes.margins(x=0.12)
+    axes.margins(x=_MARGIN[narrow])
     factor = scale(metric)
     rivals = cells.loc[cells["series"] != UPPER_REFERENCE, "mean"]
     for row, series in enumerate(rows):
@@ -145,6 +152,7 @@ def _measured_panel(axes: Axes, lines: pd.DataFrame, cells: pd.DataFrame, rows: 
         values = factor * lines.loc[lines["series"] == series, "value"].to_numpy(dtype=float)
         found = cells[cells["series"] == series]
         if found.empty:
+            _say(axes, row, "not run")
             continue
         mean, std = float(found["mean"].iloc[0]), float(found["std"].iloc[0])
         alone = int(found["n"].iloc[0]) == 1 < cells["n"].max()  # a single run among rows with several
@@ -217,9 +225,13 @@ def _printed_panel(
                   markerfacecolor="none" if look.hollow else look.color, markeredgewidth=0.9)  # fmt: skip
     for row, series in enumerate(rows):
         if paper[(paper["series"] == series) & paper["column"].isin(groups.values())].empty:
-            axes.text(0.5, row, "not printed", transform=axes.get_yaxis_transform(), ha="center", va="center",
-                      color=QUIET, fontsize=6.5, style="italic")  # fmt: skip
+            _say(axes, row, "not printed")
     axes.margins(x=0.1)
+
+
+def _say(axes: Axes, row: int, text: str) -> None:
+    axes.text(0.5, row, text, transform=axes.get_yaxis_transform(), ha="center", va="center", color=QUIET,
+              fontsize=6.5, style="italic")  # fmt: skip
 
 
 def _printed_handles(looks: dict[str, Look]) -> list[Line2D]:

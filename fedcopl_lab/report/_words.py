@@ -187,6 +187,15 @@ def scale(metric: str) -> float:
 
 def mean_std(mean: float, std: float, metric: str = "accuracy") -> str:
     """``78.6 ± 1.4``: percent with one decimal for accuracies, three digits otherwise; no ± for one seed."""
-    digits = 1 if is_share(metric) else 0 if metric in _COUNTS else 3
-    shown = f"{mean * scale(metric):,.{digits}f}"
-    return shown if pd.isna(std) else f"{shown} ± {std * scale(metric):.{digits}f}"
+    digits = _digits(metric)
+    text = f"{shown(mean, metric):,.{digits}f}"
+    return text if pd.isna(std) else f"{text} ± {std * scale(metric):.{digits}f}"
+
+
+def shown(mean: float, metric: str) -> float:
+    """A stored value as it is printed: scaled, and rounded as often as its text is."""
+    return float(f"{mean * scale(metric):.{_digits(metric)}f}")
+
+
+def _digits(metric: str) -> int:
+    return 1 if is_share(metric) else 0 if metric in _COUNTS else 3
