@@ -80,6 +80,7 @@ def _add_reproduce(commands: "argparse._SubParsersAction[argparse.ArgumentParser
     parser.add_argument(
         "--out", metavar="FOLDER", help="where figures and report go (default: figures/ of the checkout)"
     )
+    parser.add_argument("--svg", action="store_true", help="write every picture as SVG too")
     parser.add_argument("--open", action="store_true", help="open the report in a browser at the end")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.add_argument(

@@ -12,6 +12,7 @@ def reproduce(options: argparse.Namespace) -> int:
     return _reproduce.reproduce(
         profile=options.profile, names=options.items, seeds=options.seeds, device=options.device, jobs=options.jobs,
         out=options.out, open_report=options.open, progress=not options.quiet, dry=options.dry_run,
+        svg=options.svg,
     )  # fmt: skip
 
 

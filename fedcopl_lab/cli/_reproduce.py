@@ -43,6 +43,7 @@ def reproduce(
     open_report: bool = False,
     progress: bool = True,
     dry: bool = False,
+    svg: bool = False,
 ) -> int:
     """Compute, draw, write, compare; prints where the report is."""
     from fedcopl_lab.engine import sweep
@@ -63,7 +64,7 @@ def reproduce(
     start = time.perf_counter()
     runs = sweep(unique, store, jobs, progress)
     computed = time.perf_counter() - start
-    report = _write(items, profile, chosen, device, store, runs, folder, complete=names is None)
+    report = _write(items, profile, chosen, device, store, runs, folder, svg)
     print(f"runs: {computed:.0f} s, figures and report: {time.perf_counter() - start - computed:.0f} s")
     print(f"report: {report}")
     if open_report:
@@ -96,7 +97,7 @@ def _write(
     store: Store,
     runs: Sequence[Run],
     folder: Path,
-    complete: bool,
+    svg: bool,
 ) -> Path:
     from fedcopl_lab.report import against_committed, save_item, write_report
 
@@ -104,7 +105,7 @@ def _write(
     numbers = {item.id: collect(item, profile, seeds, store, device=device) for item in items}
     for item in items:
         used = origins[origins["key"].isin(numbers[item.id]["key"])]
-        save_item(item, numbers[item.id], used, folder, profile)
+        save_item(item, numbers[item.id], used, folder, profile, ("pdf", "png", "svg") if svg else ("pdf", "png"))
     found = verdicts(profile, store, seeds, device=device)
     report = write_report(folder, items, numbers, origins, profile, found)
     try:

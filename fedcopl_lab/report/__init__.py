@@ -3,6 +3,7 @@
 from fedcopl_lab.report._bench_picture import draw_bench
 from fedcopl_lab.report._claims import claim_text
 from fedcopl_lab.report._compare import against_committed, beside, gaps
+from fedcopl_lab.report._overview import items_markdown, items_table
 from fedcopl_lab.report._page import write_report
 from fedcopl_lab.report._pictures import accuracy_per_client, confidence_entropy, counts_before_after, show_images
 from fedcopl_lab.report._plots import draw
@@ -25,6 +26,8 @@ __all__ = [
     "draw",
     "draw_bench",
     "gaps",
+    "items_markdown",
+    "items_table",
     "label_skew",
     "prompt_maps",
     "provenance",
