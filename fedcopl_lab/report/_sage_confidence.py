@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -57,7 +58,7 @@ def thresholds_picture(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         axes.set_xlabel("α")
         percent_axis(axes)
     panels[0].set_ylabel("views above it (%)")
-    handles = [
+    handles: list[Artist] = [
         Patch(
             facecolor=(look.color, 0.45),
             edgecolor=look.color,

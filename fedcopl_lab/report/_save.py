@@ -104,18 +104,18 @@ def save(
 
     Shown in notebook ``00_quickstart``.
     """
-    path, kinds = _kinds(Path(to), kinds)
+    path, wanted = _kinds(Path(to), kinds)
     if isinstance(what, Figure):
-        contents = dict(_pictures(what, kinds, width))
+        contents = dict(_pictures(what, wanted, width))
     else:
         item = item_of(what)
         lines = _lines(item, measured(profile) if numbers is None else numbers)
         contents = {}
-        if texts := [kind for kind in kinds if kind not in PICTURES]:
+        if texts := [kind for kind in wanted if kind not in PICTURES]:
             contents |= {kind: _text(kind, item, lines, profile) for kind in texts}
-        if pictures := [kind for kind in kinds if kind in PICTURES]:
+        if pictures := [kind for kind in wanted if kind in PICTURES]:
             contents |= _pictures(draw(item, lines, profile), pictures, width)
-    return _write({path.with_name(f"{path.name}.{kind}"): contents[kind] for kind in kinds})
+    return _write({path.with_name(f"{path.name}.{kind}"): contents[kind] for kind in wanted})
 
 
 def _kinds(path: Path, kinds: Sequence[Kind]) -> tuple[Path, tuple[str, ...]]:

@@ -84,7 +84,7 @@ def to_latex(
         caption: text of the caption; say profile, data set and seeds.
         label: LaTeX label.
         marked: whether to mark at all; rows that are settings, not methods, need none.
-        corner: heading of the first column.
+        corner: heading of the first column of a table that is turned round.
 
     Returns:
         A ``table`` environment that needs ``\usepackage{booktabs}``.
@@ -93,11 +93,16 @@ def to_latex(
 
     Shown in notebook ``fedcopl_main_table1``.
     """
-    cells = table(numbers, metric).map(escape_latex)
-    for (row, column), mark in (_marks(summary(numbers, metric), metric) if marked else {}).items():
-        cells.loc[row, column] = rf"\{mark}{{{cells.loc[row, column]}}}"
+    texts = table(numbers, metric)
+    marks = _marks(summary(numbers, metric), metric) if marked else {}
+    cells = pd.DataFrame(
+        {column: {row: _marked(str(texts.loc[row, column]), marks.get((row, column))) for row in texts.index}
+         for column in texts.columns}
+    )  # fmt: skip
     if len(cells) == 1 and len(cells.columns) > _ACROSS_UP_TO:
         cells = cells.T
+    else:
+        corner = ""
     body = [" & ".join([escape_latex(str(row)), *line]) + r" \\"
             for row, line in zip(cells.index, cells.to_numpy().tolist(), strict=True)]  # fmt: skip
     lines = [
@@ -115,6 +120,10 @@ def to_latex(
         r"\end{table}",
     ]
     return "\n".join(line for line in lines if line) + "\n"
+
+
+def _marked(text: str, mark: str | None) -> str:
+    return rf"\{mark}{{{escape_latex(text)}}}" if mark else escape_latex(text)
 
 
 def _marks(cells: pd.DataFrame, metric: str) -> dict[tuple[str, str], str]:
