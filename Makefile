@@ -7,7 +7,7 @@ WORKERS ?= 2
 # one thread per process: the workers share the cores, and runs are keyed by their thread count
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope
 
-.PHONY: reproduce test lab lint format lock help
+.PHONY: reproduce test lab lint format docs lock help
 
 help:
 	@echo "make reproduce   compute the tables and figures, write figures/report.html"
@@ -34,6 +34,10 @@ lint: $(READY)
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# the README's table of items, notebooks/README.md and the links between notebooks
+docs: $(READY)
+	$(BIN)/python tests/front_door/front_door.py
 
 # needs uv; the lock holds every platform and no index address
 lock:

@@ -47,6 +47,11 @@ def contrast(one: list[float], other: list[float]) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
+def needed(pixels: float, weight: float) -> float:
+    """The contrast that letters of this size need."""
+    return LARGE if pixels >= 24 or (pixels >= 18.66 and weight >= 700) else NORMAL
+
+
 def test_contrast_of_known_pairs() -> None:
     assert contrast([0, 0, 0], [255, 255, 255]) == pytest.approx(21)
     assert contrast([119, 119, 119], [255, 255, 255]) == pytest.approx(4.48, abs=0.01)
@@ -87,7 +92,7 @@ def test_the_report_fits_is_whole_silent_and_legible(chromium, width) -> None:
     assert not broken
     assert len(texts) > 1000
     faint = {text: round(contrast(color, ground), 2) for text, color, ground, size, weight in texts
-             if contrast(color, ground) < (LARGE if size >= 24 or (size >= 18.66 and weight >= 700) else NORMAL)}  # fmt: skip
+             if contrast(color, ground) < needed(size, weight)}  # fmt: skip
     assert not faint
     assert not complaints
     page.close()
