@@ -3,6 +3,7 @@
 import contextlib
 import io
 import math
+from itertools import pairwise
 
 import pytest
 from front_door import INSTALL, ROOT, code_blocks, index, linked, pages, read_notebooks, title_of, to_text
@@ -60,7 +61,7 @@ def test_links_lead_through_all_notebooks_and_back() -> None:
     notebooks = read_notebooks()
     names = list(notebooks)
     assert names[0] == "00_quickstart"
-    for name, after in zip(names, names[1:], strict=False):
+    for name, after in pairwise(names):
         ends = ["".join(cell["source"]) for cell in notebooks[name]["cells"] if cell["id"].startswith("links-")]
         assert len(ends) == 2
         assert all(f"[{title_of(notebooks[after])}]({after}.ipynb) →" in text for text in ends)
