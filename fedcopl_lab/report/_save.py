@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -17,8 +16,6 @@ from fedcopl_lab.report._style import DOUBLE, SINGLE, file_bytes
 from fedcopl_lab.report._tables import seeds_text, to_csv, to_latex
 from fedcopl_lab.report._words import item_of, lines_of, metric_name, setting_of
 
-Kind = Literal["pdf", "svg", "png", "tex", "csv"]
-Width = Literal["single", "double"]
 PICTURES, _TEXTS = ("pdf", "svg", "png"), ("tex", "csv")
 WIDTHS = {"single": SINGLE, "double": DOUBLE}
 TABLES = ("final", "first")
@@ -33,7 +30,7 @@ def save_item(
     runs: pd.DataFrame,
     folder: Path | str,
     profile: str = "smoke",
-    pictures: Sequence[Kind] = ("pdf", "png"),
+    pictures: Sequence[str] = ("pdf", "png"),
 ) -> list[Path]:
     """Write ``<id>.pdf``, ``.png``, ``.csv``, ``.tex`` (tables) and ``.json`` (where it comes from).
 
@@ -72,10 +69,10 @@ def save_item(
 def save(
     what: Figure | Item | str,
     to: Path | str,
-    kinds: Sequence[Kind] = (),
+    kinds: Sequence[str] = (),
     numbers: pd.DataFrame | None = None,
     profile: str = "smoke",
-    width: Width | None = None,
+    width: str | None = None,
 ) -> list[Path]:
     """Write a figure or an item for a paper: vector or pixels, fonts embedded, LaTeX for tables.
 
@@ -118,7 +115,7 @@ def save(
     return _write({path.with_name(f"{path.name}.{kind}"): contents[kind] for kind in wanted})
 
 
-def _kinds(path: Path, kinds: Sequence[Kind]) -> tuple[Path, tuple[str, ...]]:
+def _kinds(path: Path, kinds: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
     """The file without its ending, and the kinds to write."""
     known = (*PICTURES, *_TEXTS)
     ending = path.suffix.removeprefix(".")
@@ -128,7 +125,7 @@ def _kinds(path: Path, kinds: Sequence[Kind]) -> tuple[Path, tuple[str, ...]]:
             raise FedCoPLError(
                 f"{path.name}.{ending} ends in .{ending} but kinds={tuple(kinds)}; leave one of them out"
             )
-        kinds = (ending,)  # type: ignore[assignment]
+        kinds = (ending,)
     unknown = [kind for kind in kinds if kind not in known]
     if unknown:
         raise FedCoPLError(f"kind {unknown[0]!r} cannot be written{did_you_mean(unknown[0], known)}; "
@@ -136,7 +133,7 @@ def _kinds(path: Path, kinds: Sequence[Kind]) -> tuple[Path, tuple[str, ...]]:
     return path, tuple(dict.fromkeys(kinds or ("pdf",)))
 
 
-def _pictures(figure: Figure, kinds: Sequence[str], width: Width | None) -> dict[str, bytes | str]:
+def _pictures(figure: Figure, kinds: Sequence[str], width: str | None) -> dict[str, bytes | str]:
     texts = [kind for kind in kinds if kind not in PICTURES]
     if texts:
         raise FedCoPLError(f"a figure has no numbers for .{texts[0]}; pass the item or its id instead")
