@@ -126,7 +126,7 @@ def _unsupervised_step(task: LocalTask, batch: Batch) -> Losses:
         F.mse_loss(now, before) for now, before in zip(copy.parameters(), task.global_model.parameters(), strict=True)
     ]
     losses = {
-        "unsupervised": consistency_loss(strong, surer.labels.target, surer.labels.used),
+        "unsupervised": consistency_loss(strong, surer.labels.target, surer.labels.used, config.kl),
         "agreement": agreement_loss(of_copy, weak, surer.agree, surer.ratio),
         "pull": torch.stack(drifts).sum(),
     }

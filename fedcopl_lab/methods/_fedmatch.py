@@ -161,7 +161,7 @@ def two_part_step(task: LocalTask, batch: Batch) -> Losses:
     losses = {
         "supervised": supervised,
         "disagreement": disagreement(weak, answers, labels.used),
-        "unsupervised": consistency_loss(strong, labels.target, labels.used),
+        "unsupervised": consistency_loss(strong, labels.target, labels.used, config.kl),
         "penalty": _penalty(task),
     }
     weighted = config.fedmatch_lambda_i * losses["disagreement"] + config.fedmatch_lambda_a * losses["unsupervised"]

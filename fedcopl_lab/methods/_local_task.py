@@ -80,7 +80,7 @@ class LocalTask:
         start: state dict of the global model.
         received: what else the server sends this client.
         memory: what the client kept from earlier rounds.
-        momentum: SGD buffers to start from; empty to start afresh.
+        momentum: buffers that the task's optimisers start from; empty to start afresh.
 
     Attributes:
         model: the model in training, which is sent at the end.
@@ -106,7 +106,7 @@ class LocalTask:
     ) -> None:
         self.setting, self.recipe, self.config = setting, recipe, setting.config
         self.client, self.round = client, round_index
-        self.start = start | _own_statistics(memory or {})
+        self.start = start | own_statistics(memory or {})
         self.model, self.global_model = _workers(setting)
         self._load_start()
         self.models: dict[str, nn.Module] = {}
@@ -115,7 +115,7 @@ class LocalTask:
         self.memory = copied(dict(memory or {}))
         self.send: Tensors = {}
         self.optimiser = self.sgd(self.model.parameters())
-        self._load_momentum(momentum or {})
+        self._momentum_before = dict(momentum or {})
         self.labelled = setting.labelled(client, everything=recipe.labels == "all")
         self.pool = setting.pool(client)
         self.n_steps = 0
@@ -126,6 +126,7 @@ class LocalTask:
         """All local epochs."""
         self._load_start()  # another task may have used the same models since
         self.recipe.begin(self)
+        self._load_momentum()
         for batch in self.batches():
             for name, loss in self.recipe.step(self, batch).items():
                 self._losses.setdefault(name, []).append(loss.detach())
@@ -211,27 +212,40 @@ class LocalTask:
 
     # momentum that outlives the round
 
-    def _load_momentum(self, momentum: Mapping[str, Tensor]) -> None:
-        for name, parameter in self.model.named_parameters():
-            if name in momentum:
+    def _load_momentum(self) -> None:
+        for name, optimiser, parameter in self._in_training():
+            if name in self._momentum_before:
                 # the fused step walks through memory: a buffer must lie there as its parameter does
-                buffer = torch.empty_like(parameter, requires_grad=False).copy_(momentum[name])
-                self.optimiser.state[parameter]["momentum_buffer"] = buffer
+                buffer = torch.empty_like(parameter, requires_grad=False).copy_(self._momentum_before[name])
+                optimiser.state[parameter]["momentum_buffer"] = buffer
 
     def _momentum(self) -> Tensors:
         if self.config.momentum_state == "reset":
             return {}
-        buffers = {
-            name: self.optimiser.state[parameter].get("momentum_buffer")
-            for name, parameter in self.model.named_parameters()
+        found = {
+            name: optimiser.state[parameter].get("momentum_buffer")
+            for name, optimiser, parameter in self._in_training()
         }
-        return {name: buffer.clone() for name, buffer in buffers.items() if buffer is not None}
+        return {name: buffer.clone() for name, buffer in found.items() if buffer is not None}
+
+    def _in_training(self) -> Iterator[tuple[str, torch.optim.Optimizer, nn.Parameter]]:
+        """Every parameter that an optimiser moves, under a name that is the same in every task."""
+        names = [name for name, _ in self.model.named_parameters()]
+        for name, parameter in zip(names, _moved_by(self.optimiser), strict=True):
+            yield name, self.optimiser, parameter
+        for key, optimiser in self.optimisers.items():
+            for place, parameter in enumerate(_moved_by(optimiser)):
+                yield f"{key}/{place}", optimiser, parameter
+
+
+def _moved_by(optimiser: torch.optim.Optimizer) -> list[nn.Parameter]:
+    return [parameter for group in optimiser.param_groups for parameter in group["params"]]
 
 
 _OWN = "own statistics/"
 
 
-def _own_statistics(memory: Mapping[str, Tensor]) -> Tensors:
+def own_statistics(memory: Mapping[str, Tensor]) -> Tensors:
     """Running statistics that a client kept for itself under ``bn="local"``."""
     return {name.removeprefix(_OWN): value for name, value in memory.items() if name.startswith(_OWN)}
 
