@@ -3,7 +3,7 @@
 import argparse
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pandas as pd
 
@@ -91,7 +91,7 @@ def _configs(options: argparse.Namespace) -> list[RunConfig]:
     return list(dict.fromkeys(found))
 
 
-def _in_precision(config: RunConfig, precision: str) -> RunConfig:
+def _in_precision(config: RunConfig, precision: Literal["fp32", "bf16"]) -> RunConfig:
     if isinstance(config, PromptConfig | SageConfig):
         return replace(config, precision=precision)
     return config

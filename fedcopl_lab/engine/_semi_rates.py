@@ -84,7 +84,9 @@ def measure_semi_rates(config: SageConfig, side: int, gflops: float | None = Non
 
 def _shrunk(config: SageConfig, side: int, factor: float) -> SageConfig:
     """The run with as few clients and images as its method needs; what does not change its steps is made equal."""
-    own: dict[str, Any] = {}
+    own: dict[str, Any] = {"threshold": 0.0}  # every image has a label: FedDure's regulator trains on labelled ones
+    if config.method == "SAGE":  # runs that differ in these alone are measured once
+        own |= {"kappa": 1.0, "fixed_weight": None, "use_cpg": True, "use_cdsc": True}
     if config.method == "FedMatch":
         own["fedmatch_lookup_every"] = 1  # helpers from the second round on
     if config.method == "FedLabel":

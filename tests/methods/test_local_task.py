@@ -174,6 +174,36 @@ def test_momentum_is_carried_to_the_next_client_or_forgotten():
     assert all(torch.equal(again.model[name], value) for name, value in carried.model.items())
 
 
+@pytest.mark.parametrize(
+    ("method", "own"),
+    [("FedMatch", "psi"), ("FedLabel", "unsupervised"), ("FedLoKe", "private"), ("FedDure", "coarse")],
+)
+def test_momentum_of_every_optimiser_is_carried(method, own):
+    changes = {"fedlabel_burn_in": 0} if method == "FedLabel" else {}
+    carry = config_of(method, momentum_state="carry", steps_per_epoch=2, **changes)
+    first = task_of(carry, 0).run()
+    names = {name for name, _ in SemiSetting.of(carry).new_model().named_parameters()}
+    assert names < set(first.momentum)
+    assert f"{own}/0" in first.momentum
+    fresh, carried = task_of(carry, 1).run(), task_of(carry, 1, momentum=first.momentum).run()
+    assert not torch.equal(fresh.model["head.weight"], carried.model["head.weight"])
+    only_own = {name: value for name, value in first.momentum.items() if name.startswith(f"{own}/")}
+    moved = task_of(carry, 1, momentum=only_own).run()
+    ends = [one.model | one.sent | one.memory for one in (fresh, moved)]
+    assert any(ends[0][n].shape != v.shape or not torch.equal(ends[0][n], v) for n, v in ends[1].items())
+
+
+@pytest.mark.parametrize("method", ["FedMatch", "FedLabel", "FedLoKe"])
+def test_the_direction_of_the_divergence_reaches_the_baselines(method, some_rounds):
+    sure = {"FedMatch": {"fedmatch_threshold": 0.0}, "FedLabel": {"fedlabel_burn_in": 0, "fedlabel_threshold": 0.0},
+            "FedLoKe": {"fedloke_entropy": 9.0, "fedloke_ramp": 1}}[method]  # fmt: skip
+    losses = [
+        task_of(config_of(method, kl=kl, steps_per_epoch=1, **sure), round_index=1, start=some_rounds).run().losses
+        for kl in ("forward", "reverse")
+    ]
+    assert losses[0]["unsupervised"] != losses[1]["unsupervised"]
+
+
 def test_the_proximal_term_starts_at_zero_and_holds_back():
     config = config_of("FedProx+FixMatch", mu_prox=1.0)
     start = task_of(config).start
