@@ -13,26 +13,18 @@ from torch.profiler import ProfilerActivity, profile
 _LIBRARIES = 800_000_000  # what torch, torchvision and open_clip take where nobody can be asked
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # glibc's malloc.h
 _DEFAULT_TRIM_THRESHOLD, _DEFAULT_MMAP_MAX = 128 * 1024, 65536
-_NEVER = -1
-_MADV_HUGEPAGE = 14  # Linux's mman.h
-_HUGE_PAGE = 2**21
-_MOST_RESERVED = 2**33  # of addresses, not of memory
 
 
 @lru_cache
 def keep_freed_memory() -> bool:
-    """Let glibc keep freed memory, in huge pages where Linux gives them to those who ask.
+    """Let glibc keep freed memory, so that each step's large tensors do not cost page faults again.
 
-    Each step's large tensors then cost no page faults again, and few look-ups of addresses. Changes no number. Does
-    nothing where there is no glibc; the process keeps its largest size until it ends.
+    Changes no number. Does nothing where there is no glibc; the process keeps its largest size until it ends.
 
     Returns:
         Whether it was set.
     """
-    done = _mallopt(mmap_max=0, trim_threshold=_NEVER)
-    if done:
-        _ask_for_huge_pages()
-    return done
+    return _mallopt(mmap_max=0, trim_threshold=2**31 - 1)
 
 
 def return_freed_memory() -> bool:
@@ -56,21 +48,6 @@ def _mallopt(mmap_max: int, trim_threshold: int) -> bool:
     except (OSError, AttributeError):
         return False
     return bool(mallopt(_M_MMAP_MAX, mmap_max)) and bool(mallopt(_M_TRIM_THRESHOLD, trim_threshold))
-
-
-def _ask_for_huge_pages() -> bool:
-    """Let the heap grow over a quarter of the machine's memory in addresses, and advise that range; touches none."""
-    libc = ctypes.CDLL("libc.so.6")
-    libc.malloc.restype = ctypes.c_void_p
-    reserved = min(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4, _MOST_RESERVED)
-    block = libc.malloc(ctypes.c_size_t(reserved))
-    if not block:  # a limit on addresses: the heap then grows as it did
-        return False
-    first = -(-block // _HUGE_PAGE) * _HUGE_PAGE
-    length = (block + reserved - first) // _HUGE_PAGE * _HUGE_PAGE
-    refused = libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(length), _MADV_HUGEPAGE)
-    libc.free(ctypes.c_void_p(block))
-    return not refused
 
 
 @lru_cache
