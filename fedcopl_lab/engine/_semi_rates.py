@@ -159,8 +159,8 @@ def _noise(config: SageConfig) -> SemiSetting:
     )
 
 
-def _counted(work: Callable[[], None], device: str) -> tuple[float, int]:
+def _counted(work: Callable[[], None], device: str) -> tuple[float, float]:
     """Floating-point operations and largest tensor bytes of some work."""
     with FlopCounterMode(display=False) as counter:
         peak, _ = profiled(work, device)
-    return float(counter.get_total_flops()), peak
+    return float(counter.get_total_flops()), float(peak)

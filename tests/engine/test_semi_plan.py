@@ -3,7 +3,6 @@
 import pytest
 
 import fedcopl_lab as lab
-from fedcopl_lab.config import SAGE_METHODS
 from fedcopl_lab.engine._semi_plan import image_counts, plan_semi_run
 from fedcopl_lab.engine._semi_rates import SemiRates, measure_semi_rates
 
@@ -45,8 +44,8 @@ def test_sizes_need_no_data():
     assert image_counts(lab.configure("paper", method="SAGE", dataset="cifar10:600")) == (500, 100, 32)
 
 
-@pytest.mark.parametrize("method", SAGE_METHODS)
-def test_every_method_can_be_measured(method):
+@pytest.mark.parametrize("method", ["FedAvg", "FedAvg+FlexMatch", "FedMatch", "FedLabel", "FedDure", "SAGE"])
+def test_every_kind_of_method_can_be_measured(method):
     rates = measure_semi_rates(lab.configure("smoke", method=method, width=0.25), side=8, repeats=1)
     assert min(rates.step, rates.score, rates.step_flop, rates.score_flop, rates.step_bytes) > 0
     assert rates.client >= 0
@@ -59,5 +58,5 @@ def test_flops_of_a_paper_step_and_another_machines_rate():
     # the stem needs no gradient of its images, so a step is a little less than 3 passes of 640 and one of 256
     assert 0.95 * forward * (3 * 640 + 256) < rates.step_flop < forward * (3 * 640 + 256)
     assert rates.step == rates.step_flop / 1e11
-    with pytest.raises(lab.FedCoPLError, match="rate=0; expected a positive number"):
-        measure_semi_rates(config, side=32, gflops=0)
+    with pytest.raises(lab.FedCoPLError, match="rate=0.0; expected a positive number"):
+        measure_semi_rates(config, side=32, gflops=0.0)
