@@ -58,5 +58,5 @@ def test_flops_of_a_paper_step_and_another_machines_rate():
     # the stem needs no gradient of its images, so a step is a little less than 3 passes of 640 and one of 256
     assert 0.95 * forward * (3 * 640 + 256) < rates.step_flop < forward * (3 * 640 + 256)
     assert rates.step == rates.step_flop / 1e11
-    with pytest.raises(lab.FedCoPLError, match="rate=0.0; expected a positive number"):
+    with pytest.raises(lab.FedCoPLError, match=r"rate=0\.0; expected a positive number"):
         measure_semi_rates(config, side=32, gflops=0.0)
