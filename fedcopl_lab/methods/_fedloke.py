@@ -70,7 +70,7 @@ def crosswise_step(task: LocalTask, batch: Batch) -> Losses:
     own_supervised, own_weak, own_strong = joint_scores(task, private, batch.labelled, views, strong_views)
     from_own = crosswise_labels(own_weak, config.fedloke_entropy)
     from_global = crosswise_labels(weak, config.fedloke_entropy)
-    task.note(WeakScores(weak.detach(), task.global_scores(views), places), from_own)
+    task.note(WeakScores(weak.detach(), task.global_scores_of(batch), places), from_own)
     ramp = config.lambda_u * min(1.0, task.round / config.ramp_rounds)
     losses = {
         "supervised": F.cross_entropy(supervised, batch.labels),

@@ -157,7 +157,7 @@ def two_part_step(task: LocalTask, batch: Batch) -> Losses:
     with torch.no_grad():
         answers = [task.scores(helper, views) for helper in helpers]
     labels = voted_labels(weak, answers, config.fedmatch_threshold)
-    task.note(WeakScores(weak.detach(), task.global_scores(views), places), labels)
+    task.note(WeakScores(weak.detach(), task.global_scores_of(batch), places), labels)
     losses = {
         "supervised": supervised,
         "disagreement": disagreement(weak, answers, labels.used),

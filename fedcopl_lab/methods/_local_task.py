@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fedcopl_lab.methods._batches import Batch, BatchSource
+from fedcopl_lab.methods._copies import in_mode, load_values
 from fedcopl_lab.methods._noted import Noted, Notes
 from fedcopl_lab.methods._semi_setting import SemiSetting
 from fedcopl_lab.methods._semi_state import Tensors, copied
@@ -136,6 +137,7 @@ class LocalTask:
         if self.config.bn == "local":
             self.memory |= {f"{_OWN}{name}": model[name] for name, _ in self.model.named_buffers()}
         pool = self.setting.images[self.pool]
+        in_mode(self.model, False)
         return ClientUpdate(
             model=model,
             sent=self.send,
@@ -171,20 +173,24 @@ class LocalTask:
             logits: Tensor = model(images)
         return logits.float()
 
-    def global_scores(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n c"] | None:
-        """The global model's scores of weak views, where the recipe or the log wants them."""
-        if not (self.recipe.uses_global or self.config.log_both):
+    @torch.no_grad()
+    def global_scores(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n c"]:
+        """The global model's scores of weak views."""
+        return self.scores(self.global_model, images)
+
+    def global_scores_of(self, batch: Batch) -> Float[Tensor, "n c"] | None:
+        """The global model's scores of a batch's weak views, where the recipe or the log wants them."""
+        if batch.weak is None or not self._wants_global:
             return None
-        with torch.no_grad():
-            return self.scores(self.global_model, images)
+        return self.global_scores(batch.weak) if batch.global_ is None else batch.global_
 
     @torch.no_grad()
     def eval_scores(self, model: nn.Module, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n c"]:
         """Scores with running statistics; the model's mode is put back."""
         was_training = model.training
-        model.eval()
+        in_mode(model, False)
         logits = self.scores(model, images)
-        model.train(was_training)
+        in_mode(model, was_training)
         return logits
 
     def descend(self, loss: Tensor, optimiser: torch.optim.Optimizer | None = None) -> None:
@@ -201,13 +207,20 @@ class LocalTask:
     def batches(self) -> Iterator[Batch]:
         """The steps of all local epochs; every random number comes from this client's and round's generator."""
         generator = torch_generator(self.config.seed, "local steps", self.round, self.client)
-        source = BatchSource(self.setting, self.client, self.labelled, self.pool, self.recipe.labelled_strong)
+        score = self.global_scores if self._wants_global else None
+        source = BatchSource(self.setting, self.client, self.labelled, self.pool, self.recipe.labelled_strong, score)
         for _ in range(self.config.local_epochs):
             yield from source.both(generator) if self.recipe.uses_pool else source.labelled_only(generator)
 
+    @property
+    def _wants_global(self) -> bool:
+        return self.recipe.uses_global or self.config.log_both
+
     def _load_start(self) -> None:
+        in_mode(self.model, True)
+        in_mode(self.global_model, False)
         for model in (self.model, self.global_model):
-            model.load_state_dict(self.start)
+            load_values(model, self.start)
             model.zero_grad(set_to_none=True)
 
     # momentum that outlives the round
@@ -264,8 +277,7 @@ def _workers(setting: SemiSetting) -> tuple[ResNet8, ResNet8]:
         if config.compile:
             for model in _WORKERS[key]:
                 model.compile()
-    model, global_model = _WORKERS[key]
-    return model.train(), global_model.eval()
+    return _WORKERS[key]
 
 
 _WORKERS: dict[tuple[object, ...], tuple[ResNet8, ResNet8]] = {}

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from fedcopl_lab import FedCoPLError, configure, correct_pseudo_labels
 from fedcopl_lab.methods import RECIPES, SemiMethod, SemiSetting, SemiState, open_method
+from fedcopl_lab.methods._copies import load_values
 from fedcopl_lab.methods._local_task import LocalTask
 from fedcopl_lab.steps import average_models
 
@@ -307,3 +308,31 @@ def test_every_method_of_the_table_that_is_there_runs_a_round():
         assert state.round == row["round"] == 1
         assert 0 <= row["accuracy"] <= 1
         assert all(torch.isfinite(v).all() for v in state.model.values())
+
+
+def test_the_global_model_scores_many_steps_at_once_and_each_gets_its_own():
+    task = task_of(config_of("SAGE"))
+    batches = drawn(task)
+    assert len(batches) == 7
+    for batch in batches:
+        assert torch.allclose(batch.global_, task.global_scores(batch.weak), atol=1e-5)
+        assert task.global_scores_of(batch) is batch.global_
+        assert torch.equal(task.global_scores_of(replace(batch, global_=None)), task.global_scores(batch.weak))
+    bare = task_of(config_of("FixMatch-LPL", log_both=False))
+    assert {bare.global_scores_of(batch) for batch in drawn(bare)} == {None}
+
+
+def test_values_are_loaded_as_by_load_state_dict():
+    setting = SemiSetting.of(config_of("SAGE"))
+    one, other = setting.new_model(), setting.placed_model(setting.new_model().state_dict())
+    assert other is not setting.placed_model(one.state_dict())
+    for mine, theirs in zip(one.parameters(), other.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+        assert mine.stride() == theirs.stride()
+        assert mine.data_ptr() != theirs.data_ptr()
+    state = {name: value + 1 for name, value in one.state_dict().items()}
+    load_values(other, state)
+    assert all(torch.equal(value, state[name]) for name, value in other.state_dict().items())
+    for wrong in ({"head.bias": state["head.bias"]}, state | {"head.bias": torch.zeros(1)}):
+        with pytest.raises(RuntimeError, match=r"Error\(s\) in loading state_dict for ResNet8"):
+            load_values(other, wrong)
