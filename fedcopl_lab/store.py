@@ -12,7 +12,7 @@ from filelock import FileLock, Timeout
 
 from fedcopl_lab._errors import FedCoPLError, StoreError
 from fedcopl_lab._files import read_json, store_root, to_json, write_atomic
-from fedcopl_lab.config import RunConfig, config_from, setting_names
+from fedcopl_lab.config import PromptConfig, RunConfig, config_from, setting_names
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -102,7 +102,13 @@ class Run:
         return {row["round"]: row["labels"] for row in self.records() if "labels" in row}
 
     def load_prompts(self) -> "dict[str, Tensor]":
-        """The stored prompts: ``text`` and ``visual`` per client, [K, …], and the server's where it has them."""
+        """The stored prompts: ``text`` and ``visual`` per client, [K, …], and the server's where it has them.
+
+        Raises:
+            FedCoPLError: a run that trains a whole model instead of prompts.
+        """
+        if not isinstance(self.config, PromptConfig):
+            raise FedCoPLError(f"{self.config.label} trains a model, not prompts; load_state() has it as model/...")
         tensors = self.load_state()
         prompts = {name: value for name, value in tensors.items() if name.startswith(("clients.", "server."))}
         return {name.removeprefix("clients.").replace("server.", "server_"): value for name, value in prompts.items()}

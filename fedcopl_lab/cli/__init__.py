@@ -231,6 +231,8 @@ def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
     parser.add_argument("--threads", type=int, help="CPU threads (default: torch's own)")
     parser.add_argument("--out", metavar="FOLDER", help="where to write (default: figures/ of the checkout)")
+    parser.add_argument("--compile", action="store_true", help="compile our form's models; needs a C++ compiler")
+    parser.add_argument("--exact", action="store_true", help="also tell both forms' distance to a step in float64")
     parser.set_defaults(command=_commands.bench_sage)
 
 

@@ -54,7 +54,7 @@ class SemiMethod:
 
     def step(self, state: SemiState) -> tuple[SemiState, dict[str, Any]]:
         """One communication round: the next state, and the row that reports it."""
-        with _exact_convolutions(self.config.precision):
+        with exact_convolutions(self.config.precision):
             participants = self.participants(state.round)
             messages = self.recipe.message(self.setting, state, participants)
             updates, momentum = self._train(state, messages)
@@ -108,7 +108,7 @@ class SemiMethod:
 
 
 @contextmanager
-def _exact_convolutions(precision: str) -> Iterator[None]:
+def exact_convolutions(precision: str) -> Iterator[None]:
     """The same kernels in every run; full float32 products unless the run is in bf16."""
     cudnn = torch.backends.cudnn
     before = cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32

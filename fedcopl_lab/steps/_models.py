@@ -64,9 +64,11 @@ def model_scores(
     10
     """
     was_training = model.training
-    model.eval()
+    if was_training:
+        model.eval()
     portions = [model(normalise(part, statistics.mean, statistics.std)) for part in images.split(IMAGES_PER_FORWARD)]
-    model.train(was_training)
+    if was_training:
+        model.train()
     return torch.cat(portions)
 
 

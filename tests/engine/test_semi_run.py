@@ -88,3 +88,20 @@ def test_the_log_of_the_global_model_changes_no_number(tmp_path):
         lab.run(config_of("FixMatch-LPL", log_both=both), Store(tmp_path), progress=False) for both in (True, False)
     )
     assert all(torch.equal(v, bare.load_state()[n]) for n, v in logged.load_state().items())
+
+
+@pytest.mark.parametrize("changes", [{}, {"bn": "local"}])
+def test_a_stored_run_predicts_as_it_was_tested(tmp_path, changes):
+    run = lab.run(config_of(**changes), Store(tmp_path), progress=False)
+    dataset = lab.load_dataset("digits")
+    images, labels = dataset.images[dataset.test_indices], dataset.test_labels
+    absent = next(k for k in range(20) if all(k not in row["participants"] for row in run.records()))
+    assert float((run.predict(images, absent) == labels).double().mean()) == run.result["accuracy"]
+    took_part = run.records()[-1]["participants"][0]
+    assert torch.equal(run.predict(images, took_part), run.predict(images, absent)) == (not changes)
+    with pytest.raises(lab.FedCoPLError, match=r"images are 3x9x9; .* was trained on 3x8x8: resize them"):
+        run.predict(torch.zeros(1, 3, 9, 9, dtype=torch.uint8))
+    with pytest.raises(lab.FedCoPLError, match="client=20 does not exist; expected 0 to 19"):
+        run.predict(images, 20)
+    with pytest.raises(lab.FedCoPLError, match="trains a model, not prompts; load_state"):
+        run.load_prompts()
