@@ -1,0 +1,78 @@
+"""Pictures that are changed in place: a figure whose places are fixed by hand, and its pixels as PNG."""
+
+import io
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from PIL import Image
+
+from fedcopl_lab.report._style import INK, QUIET, Picture, style
+
+WIDTH = 8.6
+"""Inches: fills the text column of a notebook."""
+DPI = 110
+_NAMES_UP_TO = 12  # classes whose names fit under an axis
+
+
+def fixed_figure(height: float) -> Picture:
+    """An empty figure without layout engine, which would move everything at every change; to be called in ``style``."""
+    figure = Picture(figsize=(WIDTH, height), dpi=DPI)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def to_png(figure: Picture) -> bytes:
+    """The figure's pixels, quickly: drawn once on its own canvas, compressed lightly."""
+    canvas = figure.canvas
+    assert isinstance(canvas, FigureCanvasAgg)
+    with style():
+        canvas.draw()
+    stream = io.BytesIO()
+    Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3]).save(stream, "png", compress_level=1)
+    return stream.getvalue()
+
+
+def panel(figure: Picture, box: tuple[float, float, float, float], title: str) -> Axes:
+    """Axes at a fixed place (left, bottom, width, height; shares of the figure) with its title on the left."""
+    axes = figure.add_axes(box)
+    axes.set_title(title, loc="left", pad=5)
+    return axes
+
+
+def class_axis(axes: Axes, names: Sequence[str], label: bool = True) -> None:
+    """Names under the classes as long as they fit, numbers beyond."""
+    classes = len(names)
+    axes.set_xlim(-0.6, classes - 0.4)
+    if classes <= _NAMES_UP_TO and max(map(len, names)) * classes <= 7 * _NAMES_UP_TO:
+        axes.set_xticks(range(classes), list(names))
+    else:
+        axes.set_xticks(every_few(classes))
+    axes.tick_params(axis="x", length=0)
+    if label:
+        axes.set_xlabel("class")
+
+
+def every_few(count: int, at_most: int = 11) -> list[int]:
+    """0, 1, 2, … or every second, fifth, … of them, so that their numbers do not meet."""
+    step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 10**9) if count / step <= at_most)
+    return list(range(0, count, step))
+
+
+def nice_top(value: float) -> float:
+    """The end of an axis from 0: the next of 1, 2, 3, 4, 5, 6, 8, 10 times a power of ten, with room above."""
+    if not value > 0:
+        return 1.0
+    power = 10.0 ** np.floor(np.log10(value))
+    return float(next(m for m in (1.2, 1.6, 2, 3, 4, 5, 6, 8, 10, 12) if m * power >= 1.04 * value) * power)
+
+
+def note(axes: Axes, text: str) -> None:
+    """Quiet words in the middle of a panel that has nothing to show."""
+    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=QUIET, fontsize=7.5)
+
+
+DASHED = (0, (4, 3))
+__all__ = ["DASHED", "DPI", "INK", "QUIET", "WIDTH", "class_axis", "every_few", "fixed_figure", "nice_top", "note",
+           "panel", "to_png"]  # fmt: skip
