@@ -17,7 +17,11 @@ from fedcopl_lab.widgets._explorer import Explorer, Shown
 from fedcopl_lab.widgets._sources import DATASETS, Catalogue, Scores
 
 _BAR = 0.27
-_MODES = (("paper: exact, M not rounded", "paper"), ("authors: M rounded up first", "authors"), ("none: own counts", "none"))
+_MODES = (
+    ("paper: exact, M not rounded", "paper"),
+    ("authors: M rounded up first", "authors"),
+    ("none: own counts", "none"),
+)
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,10 @@ class AllocationScene:
         counts = np.stack([one.counts.numpy() for one in filtered])
         counts[client, params.label] += params.added
         allocation = allocate(
-            filtered[0].counts.new_tensor(counts), params.mode, n_train=scores.n_train, unseen=scores.config.unseen_class
+            filtered[0].counts.new_tensor(counts),
+            params.mode,
+            n_train=scores.n_train,
+            unseen=scores.config.unseen_class,
         )
         found = [
             select_top(z, quota).counts(len(scores.class_names)).numpy()

@@ -182,7 +182,9 @@ class Explorer(Generic[P]):
             return False
         except Exception as error:  # a notebook's reader must never meet a traceback of ours; `error` keeps it
             self.error = error
-            self._say(f"This could not be drawn ({type(error).__name__}: {error}). The picture shows the settings before.")
+            self._say(
+                f"This could not be drawn ({type(error).__name__}: {error}). The picture shows the settings before."
+            )
             return False
         self.error = None
         self._drawn, self._shown = params, shown

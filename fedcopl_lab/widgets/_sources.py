@@ -70,7 +70,9 @@ class Scores:
         return number
 
     def __repr__(self) -> str:
-        return f"Scores({self.name}: {len(self.logits)} clients, {self.n_train} images, {len(self.class_names)} classes)"
+        return (
+            f"Scores({self.name}: {len(self.logits)} clients, {self.n_train} images, {len(self.class_names)} classes)"
+        )
 
 
 class Catalogue:

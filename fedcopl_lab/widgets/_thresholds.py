@@ -71,7 +71,9 @@ def draw_thresholds(
     return scene.figure
 
 
-def explore_thresholds(sources: Iterable[str | Scores] | Catalogue = DATASETS, **start: Any) -> Explorer[ThresholdParams]:
+def explore_thresholds(
+    sources: Iterable[str | Scores] | Catalogue = DATASETS, **start: Any
+) -> Explorer[ThresholdParams]:
     """The τ explorer: :func:`draw_thresholds` with a slider for each level and for the client.
 
     Args:
@@ -180,7 +182,9 @@ class ThresholdScene:
         axes.set_ylabel("entropy (nats)")
         axes.legend(handles=list(self._dots.values()), loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=4,
                     handletextpad=0.1, columnspacing=1.2)  # fmt: skip
-        mix = panel(self.figure, (0.545, 0.715, 0.445, 0.205), "This client's classes: true, and estimated from the kept")
+        mix = panel(
+            self.figure, (0.545, 0.715, 0.445, 0.205), "This client's classes: true, and estimated from the kept"
+        )
         taken = panel(self.figure, (0.545, 0.375, 0.445, 0.225), "Its images by predicted class")
         right = panel(self.figure, (0.66, 0.1, 0.33, 0.155), "Right labels (%)")
         self._mix, self._taken = mix, taken
