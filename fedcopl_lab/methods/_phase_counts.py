@@ -73,7 +73,7 @@ def phase_counts(phase: LabelPhase, true: Sequence[Int[Tensor, "_"]]) -> PhaseCo
     predicted = [scores.argmax(dim=1) for scores in phase.logits]
     stages = {
         "predicted": [(labels, labels == t) for labels, t in zip(predicted, true, strict=True)],
-        "kept": [(one.labels[one.kept], (one.labels == t)[one.kept]) for one, t in zip(phase.filtered, true, strict=True)],
+        "kept": [(f.labels[f.kept], (f.labels == t)[f.kept]) for f, t in zip(phase.filtered, true, strict=True)],
         "selected": [(one.labels, t[one.indices] == one.labels) for one, t in zip(phase.labels, true, strict=True)],
     }  # fmt: skip
     counted = {}

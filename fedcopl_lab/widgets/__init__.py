@@ -11,7 +11,8 @@ from fedcopl_lab.widgets._kappa import KappaParams, draw_kappa, explore_kappa
 from fedcopl_lab.widgets._partition import PartitionParams, draw_partition, explore_partition
 from fedcopl_lab.widgets._rounds import RoundParams, draw_rounds, play_rounds
 from fedcopl_lab.widgets._sources import Opinions, Played, Scores
-from fedcopl_lab.widgets._thresholds import ThresholdParams, draw_thresholds, explore_thresholds
+from fedcopl_lab.widgets._threshold_scene import ThresholdParams
+from fedcopl_lab.widgets._thresholds import draw_thresholds, explore_thresholds
 
 __all__ = [
     "AllocationParams",

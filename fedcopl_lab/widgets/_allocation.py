@@ -182,7 +182,8 @@ class AllocationScene:
         self._marks = [axes.text(0, 0, "", ha="center", va="bottom", fontsize=6.5) for _ in x] if len(x) <= 24 else []
         self._written = axes.text(1, 0, "", transform=axes.get_yaxis_transform(), ha="right", va="bottom", fontsize=7)
         handles = [
-            Line2D([], [], linestyle="none", marker="s", markersize=6, markerfacecolor=face, markeredgecolor=edge, label=label)
+            Line2D([], [], linestyle="none", marker="s", markersize=6, markerfacecolor=face, label=label,
+                   markeredgecolor=edge)
             for face, edge, label in ((ORANGE, ORANGE, "kept, over-fed (above M)"), (FAINT, QUIET, "kept, under-fed"),
                                       ("white", INK, "asked for"), (BLUE, BLUE, "found"))
         ]  # fmt: skip

@@ -4,6 +4,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,8 @@ from fedcopl_lab.widgets._kappa import KappaScene, explore_kappa
 from fedcopl_lab.widgets._partition import PartitionScene, explore_partition
 from fedcopl_lab.widgets._rounds import RoundScene, play_rounds
 from fedcopl_lab.widgets._sources import Catalogue, Opinions, Played, Scores
-from fedcopl_lab.widgets._thresholds import ThresholdScene, explore_thresholds
+from fedcopl_lab.widgets._threshold_scene import ThresholdScene
+from fedcopl_lab.widgets._thresholds import explore_thresholds
 
 LIMIT = 0.25
 """Seconds that a move may take."""
@@ -104,12 +106,12 @@ def bench_widgets(clients: int = 10, classes: int = 10, images: int = 1000, move
         (explore_allocation(catalogue), "q_conf", levels, lambda: AllocationScene(catalogue), images),
         (explore_kappa(opinions), "kappa", [60 * level for level in levels], lambda: KappaScene(opinions), images),
         (explore_partition(n_clients=clients, beta=0.5), "seed", list(range(1, moves + 3)), PartitionScene, 1797),
-        (play_rounds(played), "round", [1 + place % 20 for place in range(1, moves + 3)], lambda: RoundScene(played), images),
+        (play_rounds(played), "round", [1 + place % 20 for place in range(1, moves + 3)], lambda: RoundScene(played),
+         images),
     ]  # fmt: skip
     for explorer, control, values, scene, shown in cases:
-        seconds = [_timed(lambda value=value: explorer.set(**{control: value})) for value in values][2:]  # type: ignore[misc]
-        anew = [_timed(lambda value=value: _anew(scene(), replace(explorer.params, **{control: value})))  # type: ignore[misc]
-                for value in values[:3]]  # fmt: skip
+        seconds = [_timed(partial(explorer.set, **{control: value})) for value in values][2:]
+        anew = [_timed(partial(_anew, scene, replace(explorer.params, **{control: value}))) for value in values[:3]]
         yield WidgetTiming(
             widget=explorer.name, control=control, seconds=statistics.median(seconds), worst=max(seconds),
             seconds_new=statistics.median(anew), clients=clients,
@@ -184,7 +186,8 @@ def made_up_rounds(clients: int, classes: int, rounds: int = 20, seed: int = 0) 
     return Played("made up", tuple(rows), "FedCoPL")
 
 
-def _anew(scene: Any, params: Any) -> bytes:
+def _anew(new_scene: Callable[[], Any], params: Any) -> bytes:
+    scene = new_scene()
     scene.show(params)
     return file_bytes(scene.figure, "png", 110)
 

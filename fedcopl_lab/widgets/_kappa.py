@@ -227,8 +227,8 @@ class KappaScene:
         share = f"{100 * global_ / disputed:.0f} % of them" if disputed else "none"
         text = (
             f"κ = {read.params.kappa:.2f}, τ = {read.params.threshold:.2f}: {int(read.used.sum())} of {len(read.true)} "
-            f"views get a label; the models dispute {disputed} where the local one is confident, {share} decided for the "
-            "global model."
+            f"views get a label; the models dispute {disputed} where the local one is confident, {share} decided "
+            "for the global model."
         )
         note = "" if read.used.any() else "No view reaches the threshold in either model: there is no label to correct."
         return Shown(text, {

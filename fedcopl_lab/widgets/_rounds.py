@@ -161,8 +161,9 @@ class RoundScene:
         axes = self._over_rounds("rounds", "Accuracy over the rounds (%)", rounds)
         for client in range(clients):
             axes.plot(rounds, self._per_client[:, client], color=FAINT, linewidth=1.0)
-        axes.plot(rounds, 100 * np.array([one if one is not None else np.nan for one in played.series("accuracy")]),
-                  color=BLUE, marker="o", markersize=4, label="test set" if of_sage else "mean of the clients")  # fmt: skip
+        mean = _percent([played.series("accuracy")])[0]
+        label = "test set" if of_sage else "mean of the clients"
+        axes.plot(rounds, mean, color=BLUE, marker="o", markersize=4, label=label)
         axes.plot([], [], color=FAINT, label="one client")
         axes.set_ylim(0, 104)
         axes.legend(loc="lower right", ncols=2)
