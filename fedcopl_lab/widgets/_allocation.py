@@ -145,7 +145,7 @@ class AllocationScene:
             filtered[0].counts.new_tensor(counts),
             params.mode,
             n_train=scores.n_train,
-            unseen=scores.config.unseen_class,
+            phase=0,
         )
         found = [
             select_top(z, quota).counts(len(scores.class_names)).numpy()

@@ -8,11 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
-from fedcopl_lab.report._style import INK, QUIET, Picture, style
+from fedcopl_lab.report._style import QUIET, Picture, style
 
 WIDTH = 8.6
 """Inches: fills the text column of a notebook."""
 DPI = 110
+DASHED = (0, (4, 3))
 _NAMES_UP_TO = 12  # classes whose names fit under an axis
 
 
@@ -71,8 +72,3 @@ def nice_top(value: float) -> float:
 def note(axes: Axes, text: str) -> None:
     """Quiet words in the middle of a panel that has nothing to show."""
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=QUIET, fontsize=7.5)
-
-
-DASHED = (0, (4, 3))
-__all__ = ["DASHED", "DPI", "INK", "QUIET", "WIDTH", "class_axis", "every_few", "fixed_figure", "nice_top", "note",
-           "panel", "to_png"]  # fmt: skip

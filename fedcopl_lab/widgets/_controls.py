@@ -9,7 +9,9 @@ _WIDE = ipywidgets.Layout
 _LABEL = {"description_width": "130px"}
 
 
-def slider(label: str, value: float, low: float, high: float, step: float, tip: str, digits: int = 2) -> Any:
+def slider(
+    label: str, value: int | float, low: int | float, high: int | float, step: int | float, tip: str, digits: int = 2
+) -> Any:
     """A number that moves by the arrow keys."""
     return ipywidgets.FloatSlider(
         value=value, min=low, max=high, step=step, description=label, tooltip=tip, readout_format=f".{digits}f",
@@ -17,7 +19,7 @@ def slider(label: str, value: float, low: float, high: float, step: float, tip: 
     )  # fmt: skip
 
 
-def log_slider(label: str, value: float, low: float, high: float, step: float, tip: str) -> Any:
+def log_slider(label: str, value: int | float, low: int | float, high: int | float, step: int | float, tip: str) -> Any:
     """A positive number that moves by equal factors; ``low``, ``high`` and ``step`` are powers of ten."""
     return ipywidgets.FloatLogSlider(
         value=value, base=10, min=low, max=high, step=step, description=label, tooltip=tip, readout_format=".3g",

@@ -5,7 +5,7 @@ import html
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import ipywidgets
 from traitlets import TraitError
@@ -32,6 +32,7 @@ class Shown:
     note: str = ""
 
 
+@runtime_checkable
 class Scene(Protocol[P]):
     """A figure that follows its parameters; the same parameters give the same pixels, however it got there."""
 
@@ -53,6 +54,7 @@ class Explorer(Generic[P]):
         params: where to start.
         controls: an ipywidgets control for every field of the parameters.
         extra: further widgets in the row of controls, such as a play button.
+        settle: what a control's move means where it makes another control's value impossible; None takes it as it is.
         adapt: called with the parameters after each drawing, to switch controls on and off.
 
     Attributes:
@@ -72,9 +74,11 @@ class Explorer(Generic[P]):
         params: P,
         controls: Mapping[str, Any],
         extra: tuple[Any, ...] = (),
+        settle: Callable[[P], P] | None = None,
         adapt: Callable[[P], None] | None = None,
     ) -> None:
-        self.name, self.controls, self._scene, self._adapt = name, dict(controls), scene, adapt
+        self.name, self.controls, self._scene = name, dict(controls), scene
+        self._settle, self._adapt = settle, adapt
         self._params: P = params
         self._drawn: P | None = None
         self._shown = Shown("")
@@ -167,8 +171,10 @@ class Explorer(Generic[P]):
     def _follow(self, key: str) -> Callable[[Any], None]:
         def moved(change: Any) -> None:
             if not self._moving:
-                self._params = replace(self._params, **{key: change["new"]})  # type: ignore[type-var]
-                self._try(self._params)
+                asked = replace(self._params, **{key: change["new"]})  # type: ignore[type-var]
+                self._params = asked if self._settle is None else self._settle(asked)
+                if self._try(self._params) and self._params != asked:
+                    self._set_controls()
 
         return moved
 
@@ -192,7 +198,8 @@ class Explorer(Generic[P]):
         self._readout.value = f'<div role="status" aria-live="polite">{html.escape(shown.text)}</div>'
         self._say(shown.note)
         if self._adapt:
-            self._adapt(params)
+            with self._quietly():
+                self._adapt(params)
         return True
 
     def _say(self, text: str) -> None:

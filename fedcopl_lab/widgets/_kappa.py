@@ -99,7 +99,7 @@ class _Reading:
     used: Any
     true: Any
     images: Any
-    mass: dict[str, float]
+    mass: dict[str, float | None]
 
 
 class KappaScene:
@@ -136,7 +136,7 @@ class KappaScene:
         kinds = (~corrected.used, corrected.used & ~differ, corrected.used & differ & ~sure,
                  sure & differ & leads, sure & differ & ~leads)  # fmt: skip
         mass = {
-            name: float(labels.target.gather(1, true[:, None])[labels.used].mean())
+            name: float(labels.target.gather(1, true[:, None])[labels.used].mean()) if labels.used.any() else None
             for name, labels in (("local label", alone), ("corrected", corrected), ("global label", other))
         }
         return _Reading(
@@ -203,7 +203,7 @@ class KappaScene:
             text.set_color(INK if color == FAINT else "white")
             start += count
         for bar, value in zip(self._mass, read.mass.values(), strict=True):
-            bar.set_width(0.0 if math.isnan(value) else 100 * value)
+            bar.set_width(100 * (value or 0.0))
 
     def _strip(self, read: _Reading) -> None:
         names = self.opinions.class_names

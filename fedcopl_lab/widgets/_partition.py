@@ -132,9 +132,7 @@ def federation_of(params: PartitionParams) -> Federation:
     if params.scheme.startswith("sage "):
         scheme: Any = params.scheme.removeprefix("sage ")
         alpha = None if scheme == "iid" else params.alpha
-        per_class = None if alpha is None or params.mode == "paper" else 12  # the digits' manifest names none
-        return partition(dataset, scheme, params.n_clients, alpha=alpha, label_fraction=_LABELLED,
-                         labelled_per_class=per_class, min_train=1, **own)  # fmt: skip
+        return partition(dataset, scheme, params.n_clients, alpha=alpha, label_fraction=_LABELLED, **own)
     if params.scheme == "dirichlet":
         return partition(dataset, "dirichlet", params.n_clients, beta=params.beta, **own)
     if params.scheme == "quantity":

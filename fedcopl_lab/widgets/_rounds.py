@@ -1,7 +1,7 @@
 """The round player: step through a stored run (FedCoPL Alg. 1, Fig. 2; SAGE Sec. 4)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ipywidgets
@@ -93,13 +93,15 @@ def play_rounds(runs: Runs, **start: Any) -> Explorer[RoundParams]:
     play = ipywidgets.Play(value=params.round, min=1, max=last, interval=700, tooltip="play the rounds")
     ipywidgets.link((play, "value"), (moving["round"], "value"))
 
-    def adapt(now: RoundParams) -> None:
-        rounds = len(scene.played(now.run).rows)
-        for control in (play, moving["round"]):
-            if control.max != rounds:
-                control.max = rounds
+    def settle(now: RoundParams) -> RoundParams:
+        """Another run may be shorter: its last round then."""
+        return replace(now, round=min(now.round, len(scene.played(now.run).rows)))
 
-    return Explorer("rounds", scene, params, moving, extra=(play,), adapt=adapt)
+    def adapt(now: RoundParams) -> None:
+        for control in (play, moving["round"]):
+            control.max = len(scene.played(now.run).rows)
+
+    return Explorer("rounds", scene, params, moving, extra=(play,), settle=settle, adapt=adapt)
 
 
 class RoundScene:
@@ -189,8 +191,8 @@ class RoundScene:
             heights = 1 - heights if name.startswith("views") else heights
             axes.plot(rounds, heights, color=look.color, marker=look.marker, linestyle=look.line, label=name)
         if series:
-            axes.set_ylim(bottom=0)
-            axes.legend(loc="best", ncols=2)
+            axes.set_ylim(0, nice_top(1.2 * max(value for values in series.values() for value in values if value)))
+            axes.legend(loc="upper right", ncols=2)
         else:
             note(axes, "this run has no prompts that move")
 
@@ -223,14 +225,20 @@ class RoundScene:
         for cursor in self._cursors:
             cursor.set_x(place + 0.5)
         if self._bubbles is not None:
-            made, selected, before = played.selected(place) if played.label_rounds[0] <= place else (0, None, None)
-            if selected is None or before is None:
-                return
-            change = (selected - before).numpy()
-            first = made == played.label_rounds[0]
-            what = "pseudo-labels taken" if first else "pseudo-labels gained (blue) and lost (orange)"
-            self._bubbles.axes.set_title(f"Label phase of round {made + 1}: {what}", loc="left", pad=5)
-            self._bubbles.show(change, float(max(np.abs(change).max(), 1)))
+            self._show_labels(self._bubbles, played, place)
+
+    def _show_labels(self, bubbles: Bubbles, played: Played, place: int) -> None:
+        if place < played.label_rounds[0]:
+            nothing = played.selected(played.label_rounds[0])[2].numpy()
+            bubbles.axes.set_title("No pseudo-labels yet", loc="left", pad=5)
+            bubbles.show(nothing, 1.0)
+            return
+        made, selected, before = played.selected(place)
+        change = (selected - before).numpy()
+        first = made == played.label_rounds[0]
+        what = "pseudo-labels taken" if first else "pseudo-labels gained (blue) and lost (orange)"
+        bubbles.axes.set_title(f"Label phase of round {made + 1}: {what}", loc="left", pad=5)
+        bubbles.show(change, float(max(np.abs(change).max(), 1)))
 
 
 def _told(played: Played, place: int) -> Shown:

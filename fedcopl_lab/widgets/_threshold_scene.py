@@ -199,7 +199,7 @@ class ThresholdScene:
         _raise(self._right, right)
         _raise(self._wrong, selected - right, right)
         self._quota.set_data(np.arange(len(kept)) + _BAR / 2, read.quota)
-        self._taken.set_ylim(0, nice_top(max(kept.max(), read.quota.max(), selected.max())))
+        self._taken.set_ylim(0, nice_top(float(max(kept.max(), read.quota.max(), selected.max()))))
         own, means = [], []
         for stage in _STAGES:
             accuracy = 100 * counts.accuracy(stage)

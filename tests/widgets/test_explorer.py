@@ -126,3 +126,14 @@ def test_widgets_are_found_under_the_package():
     import fedcopl_lab as lab
 
     assert lab.widgets is widgets
+
+
+def test_a_shorter_run_is_shown_at_its_last_round(played):
+    short = replace(played, name="short", rows=played.rows[:3])
+    explorer = widgets.play_rounds([played, short], round=6)
+    explorer.controls["run"].value = "short"
+    assert (explorer.state, explorer.controls["round"].value) == ({"run": "short", "round": 3}, 3)
+    assert explorer.message == ""
+    explorer.controls["run"].value = "made up"
+    explorer.controls["round"].value = 7
+    assert explorer.numbers["round"] == 7
