@@ -12,8 +12,6 @@ _LABEL = {"description_width": "130px"}
 def slider(
     label: str, value: int | float, low: int | float, high: int | float, step: int | float, tip: str, digits: int = 2
 ) -> Any:
-    label: str, value: int | float, low: int | float, high: int | float, step: int | float, tip: str, digits: int = 2
-) -> Any:
     """A number that moves by the arrow keys."""
     return ipywidgets.FloatSlider(
         value=value, min=low, max=high, step=step, description=label, tooltip=tip, readout_format=f".{digits}f",
