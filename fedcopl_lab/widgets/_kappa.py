@@ -154,7 +154,8 @@ class KappaScene:
         )
 
     def _build(self) -> None:
-        axes = panel(self.figure, (0.065, 0.455, 0.47, 0.46), "λ = exp(−κ ΔC), and this batch on it")
+        axes = panel(self.figure, (0.065, 0.455, 0.47, 0.46), "")
+        self._left = axes
         axes.set_xlim(-0.02, 1)
         axes.set_ylim(-0.03, 1.04)
         axes.set_xlabel("discrepancy of the confidences, ΔC = |c_l − c_g|", labelpad=2)
@@ -187,6 +188,9 @@ class KappaScene:
         self._strip_axes = [_thumbnail(self.figure, place, self.opinions) for place in range(_SHOWN)]
 
     def _curve(self, read: _Reading) -> None:
+        kappa, threshold = read.params.kappa, read.params.threshold
+        title = f"λ = exp(−κ ΔC) with κ = {kappa:.2f}, and this batch on it at τ = {threshold:.2f}"
+        self._left.set_title(title, loc="left", pad=5)
         self._line.set_ydata(np.exp(-read.params.kappa * self._x))
         for name, dots in self._dots.items():
             dots.set_data(read.gap[read.kinds[name]], read.weight[read.kinds[name]])
