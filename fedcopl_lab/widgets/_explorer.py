@@ -15,6 +15,7 @@ from fedcopl_lab.report._style import Picture, file_bytes
 from fedcopl_lab.widgets._canvas import DPI, WIDTH, to_png
 
 P = TypeVar("P")
+Shows = TypeVar("Shows", contravariant=True)
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,12 @@ class Shown:
 
 
 @runtime_checkable
-class Scene(Protocol[P]):
+class Scene(Protocol[Shows]):
     """A figure that follows its parameters; the same parameters give the same pixels, however it got there."""
 
     figure: Picture
 
-    def show(self, params: P, previous: P | None = None) -> Shown:
+    def show(self, params: Shows, previous: Shows | None = None) -> Shown:
         """Change the artists; refuse bad parameters before any of them is touched."""
 
 

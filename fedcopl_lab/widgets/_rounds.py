@@ -7,6 +7,7 @@ from typing import Any
 import ipywidgets
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.report._style import BLUE, FAINT, GREEN, INK, LOOKS, ORANGE, QUIET, Picture, percent_axis, style
@@ -159,7 +160,7 @@ class RoundScene:
         (self._now,) = axes.plot([], [], "o", color=BLUE, markersize=6.5, label="this round")
         self._mean = axes.axhline(0, color=INK, linewidth=0.9, linestyle=DASHED, label="their mean")
         axes.legend(loc="lower right", ncols=3, handletextpad=0.3, columnspacing=1.0)
-        self._cursors = []
+        self._cursors: list[Rectangle] = []
         axes = self._over_rounds("rounds", "Accuracy over the rounds (%)", rounds)
         for client in range(clients):
             axes.plot(rounds, self._per_client[:, client], color=FAINT, linewidth=1.0)

@@ -106,8 +106,9 @@ class ThresholdScene:
         self._names = names
         axes = panel(self.figure, (0.065, 0.115, 0.40, 0.74), "")
         self._left = axes
-        self._region = axes.add_patch(Rectangle((0, 0), 1, 1, facecolor=BLUE, alpha=0.08, linewidth=0, zorder=0))
-        looks = {
+        self._region = Rectangle((0, 0), 1, 1, facecolor=BLUE, alpha=0.08, linewidth=0, zorder=0)
+        axes.add_patch(self._region)
+        looks: dict[str, dict[str, Any]] = {
             "left out": {"marker": "o", "color": QUIET, "markerfacecolor": "none", "markersize": 3.4,
                          "markeredgewidth": 0.6, "alpha": 0.7},
             "kept": {"marker": "o", "color": BLUE, "markersize": 3.8, "markeredgewidth": 0, "alpha": 0.85},
@@ -174,11 +175,11 @@ class ThresholdScene:
         self._at_least.set_data([x, x], [bottom, top])
         self._at_most.set_data([left, right], [y, y])
         room = x - left > 0.3 * (right - left)
-        self._tau1.set_ha("right" if room else "left")
+        self._tau1.set_horizontalalignment("right" if room else "left")
         self._tau1.set_position((x + (-0.015 if room else 0.015) * (right - left), top - 0.01 * (top - bottom)))
         self._tau1.set_text("" if least is None else f"τ1: confidence > {_probability(least)}")
         above = top - y > 0.1 * (top - bottom)
-        self._tau2.set_va("bottom" if above else "top")
+        self._tau2.set_verticalalignment("bottom" if above else "top")
         self._tau2.set_position((left + 0.01 * (right - left), y + (0.012 if above else -0.012) * (top - bottom)))
         self._tau2.set_text("" if most is None else f"τ2: entropy < {most:.3g} nats")
         marks = _thinned([(_odds(p), _probability(p)) for p in _CONFIDENCES], left, right, 7)
