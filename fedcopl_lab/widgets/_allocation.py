@@ -17,6 +17,8 @@ from fedcopl_lab.widgets._explorer import Explorer, Shown
 from fedcopl_lab.widgets._sources import DATASETS, Catalogue, Scores
 
 _BAR = 0.27
+_GROUND = {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.8}
+_TITLE = "All clients together: each class against its budget M"
 _MODES = (
     ("paper: exact, M not rounded", "paper"),
     ("authors: M rounded up first", "authors"),
@@ -169,7 +171,7 @@ class AllocationScene:
         self._before, self._after = (
             Bubbles(panel(self.figure, place, title), names) for place, title in zip(places, titles, strict=True)
         )
-        axes = panel(self.figure, (0.055, 0.095, 0.94, 0.235), "All clients together: each class against its budget M")
+        axes = panel(self.figure, (0.055, 0.085, 0.872, 0.245), "")
         self._axes = axes
         class_axis(axes, names, label=False)
         axes.set_ylabel("images")
@@ -179,12 +181,16 @@ class AllocationScene:
         self._asked = axes.bar(x, x * 0.0, 0.9 * _BAR, facecolor="white", edgecolor=INK, linewidth=0.9)
         self._found = axes.bar(x + _BAR, x * 0.0, 0.9 * _BAR, facecolor=BLUE, edgecolor=BLUE, linewidth=0.7)
         self._budget = axes.axhline(0, color=INK, linewidth=0.9, linestyle=DASHED)
-        self._marks = [axes.text(0, 0, "", ha="center", va="bottom", fontsize=6.5) for _ in x] if len(x) <= 24 else []
-        self._written = axes.text(1, 0, "", transform=axes.get_yaxis_transform(), ha="right", va="bottom", fontsize=7)
+        self._marks = [
+            axes.text(0, 0, "", ha="center", va="bottom", fontsize=6.5, bbox=_GROUND) for _ in x
+        ] if len(x) <= 24 else []  # fmt: skip
+        self._written = axes.text(
+            1.008, 0, "", transform=axes.get_yaxis_transform(), ha="left", va="center", fontsize=7.5
+        )
         handles = [
             Line2D([], [], linestyle="none", marker="s", markersize=6, markerfacecolor=face, label=label,
                    markeredgecolor=edge)
-            for face, edge, label in ((ORANGE, ORANGE, "kept, over-fed (above M)"), (FAINT, QUIET, "kept, under-fed"),
+            for face, edge, label in ((ORANGE, ORANGE, "kept, over-fed"), (FAINT, QUIET, "kept"),
                                       ("white", INK, "asked for"), (BLUE, BLUE, "found"))
         ]  # fmt: skip
         axes.legend(handles=handles, loc="lower right", bbox_to_anchor=(1.005, 0.97), ncols=4, handletextpad=0.1,
@@ -206,11 +212,12 @@ class AllocationScene:
             self._asked[c].set_height(float(asked[c]))
             self._found[c].set_height(float(found[c]))
         for c, mark in enumerate(self._marks):
-            mark.set_position((c - _BAR, float(kept[c]) + 0.015 * highest))
+            mark.set_position((c - _BAR, float(kept[c]) + 0.03 * highest))
             mark.set_text("" if read.budget is None else f"{kept[c] - budget:+.0f}".replace("-", "−"))
+        self._axes.set_title(_TITLE if read.budget is not None else "All clients together", loc="left", pad=5)
         self._budget.set_visible(read.budget is not None)
         self._budget.set_ydata([budget, budget])
-        self._written.set_y(budget + 0.015 * highest)
+        self._written.set_y(budget)
         self._written.set_text("" if read.budget is None else f"M = {budget:g}")
 
 

@@ -158,7 +158,7 @@ class KappaScene:
         self._left = axes
         axes.set_xlim(-0.02, 1)
         axes.set_ylim(-0.03, 1.04)
-        axes.set_xlabel("discrepancy of the confidences, ΔC = |c_l − c_g|", labelpad=2)
+        axes.set_xlabel("discrepancy of the confidences, ΔC = |local − global|", labelpad=2)
         axes.set_ylabel("λ, weight of the local label")
         percent_axis(axes)
         axes.axhline(0.5, color=QUIET, linewidth=0.8, linestyle=DASHED, zorder=0)
@@ -170,7 +170,7 @@ class KappaScene:
             for name, (color, marker) in _KINDS.items()
         }  # fmt: skip
         axes.legend(loc="upper right")
-        axes = panel(self.figure, (0.665, 0.80, 0.325, 0.115), "Views of the batch, by who decides their label")
+        axes = panel(self.figure, (0.665, 0.80, 0.315, 0.115), "Views of the batch, by who decides their label")
         axes.set_axis_off()
         self._counts = axes.barh([0] * len(_KINDS), [0] * len(_KINDS), 0.8, linewidth=0.6, edgecolor="white",
                                  color=[color for color, _ in _KINDS.values()])  # fmt: skip
@@ -178,7 +178,7 @@ class KappaScene:
         axes.set_ylim(-0.5, 0.5)
         self._batch = axes
         names = ("local label", "corrected", "global label")
-        axes = panel(self.figure, (0.665, 0.455, 0.325, 0.22), "Mean weight of the true class in the labels (%)")
+        axes = panel(self.figure, (0.665, 0.455, 0.315, 0.22), "Mean weight of the true class in the labels (%)")
         percent_axis(axes, "x")
         axes.set_xlim(0, 100)
         axes.set_yticks(range(3), names)
@@ -218,10 +218,11 @@ class KappaScene:
                 local, global_ = int(read.p_local[at].argmax()), int(read.p_global[at].argmax())
                 part.show(
                     read.images[at],
-                    f"is {names[read.true[at]]}",
+                    f"true {names[read.true[at]]}",
                     f"local {names[local]} {read.p_local[at, local]:.2f}",
                     f"global {names[global_]} {read.p_global[at, global_]:.2f}",
                     float(read.target[at, local]) if read.used[at] else None,
+                    agreed=local == global_,
                 )
 
     def _told(self, read: _Reading) -> Shown:
@@ -260,10 +261,11 @@ class _Thumbnail:
         for axes in self.axes:
             axes.set_visible(on)
 
-    def show(self, pixels: Any, title: str, local: str, global_: str, share: float | None) -> None:
+    def show(self, pixels: Any, title: str, local: str, global_: str, share: float | None, agreed: bool) -> None:
         self.image.set_data(pixels)
-        self.title.set_text(title if share is not None else f"{title}: no label")
+        self.title.set_text(title if share is not None else f"{title}, no label")
         self.left.set_width(share or 0.0)
+        self.left.set_facecolor(QUIET if agreed else ORANGE)
         self.right.set_x(share or 0.0)
         self.right.set_width(0.0 if share is None else 1 - share)
         for text, line in zip(self.lines, (local, global_), strict=True):

@@ -153,13 +153,13 @@ class RoundScene:
         axes = panel(self.figure, _PLACES["clients"], f"Accuracy of each client on {where} (%)")
         percent_axis(axes)
         axes.set_xlim(-0.6, max(clients, 1) - 0.4)
-        axes.set_ylim(0, 104)
+        _to_hundred(axes)
         axes.set_xticks(every_few(max(clients, 1), 20))
         axes.set_xlabel("client", labelpad=2)
         (self._past,) = axes.plot([], [], "o", color=QUIET, markerfacecolor="none", markersize=5, label="round before")
         (self._now,) = axes.plot([], [], "o", color=BLUE, markersize=6.5, label="this round")
         self._mean = axes.axhline(0, color=INK, linewidth=0.9, linestyle=DASHED, label="their mean")
-        axes.legend(loc="lower right", ncols=3, handletextpad=0.3, columnspacing=1.0)
+        axes.legend(loc="upper right", ncols=3, handletextpad=0.3, columnspacing=1.0)
         self._cursors: list[Rectangle] = []
         axes = self._over_rounds("rounds", "Accuracy over the rounds (%)", rounds)
         for client in range(clients):
@@ -168,8 +168,8 @@ class RoundScene:
         label = "test set" if of_sage else "mean of the clients"
         axes.plot(rounds, mean, color=BLUE, marker="o", markersize=4, label=label)
         axes.plot([], [], color=FAINT, label="one client")
-        axes.set_ylim(0, 104)
-        axes.legend(loc="lower right", ncols=2)
+        _to_hundred(axes)
+        axes.legend(loc="upper right", ncols=2)
         self._drift_panel(played, rounds, of_sage)
         self._labels_panel(played, rounds, of_sage)
 
@@ -187,12 +187,14 @@ class RoundScene:
         axes = self._over_rounds("drift", title, rounds)
         series = {name: played.series(*path) for name, path in (_GAPS if of_sage else _DRIFT).items()}
         series = {name: values for name, values in series.items() if any(value is not None for value in values)}
+        highest = 0.0
         for look, (name, values) in zip((LOOKS[1], LOOKS[3]), series.items(), strict=False):
             heights = np.array([np.nan if value is None else value for value in values])
             heights = 1 - heights if name.startswith("views") else heights
+            highest = max(highest, float(np.nanmax(heights)))
             axes.plot(rounds, heights, color=look.color, marker=look.marker, linestyle=look.line, label=name)
         if series:
-            axes.set_ylim(0, nice_top(1.2 * max(value for values in series.values() for value in values if value)))
+            axes.set_ylim(0, nice_top(1.2 * highest))
             axes.legend(loc="upper right", ncols=2)
         else:
             note(axes, "this run has no prompts that move")
@@ -237,8 +239,8 @@ class RoundScene:
         made, selected, before = played.selected(place)
         change = (selected - before).numpy()
         first = made == played.label_rounds[0]
-        what = "pseudo-labels taken" if first else "pseudo-labels gained (blue) and lost (orange)"
-        bubbles.axes.set_title(f"Label phase of round {made + 1}: {what}", loc="left", pad=5)
+        what = "taken" if first else "gained (blue) and lost (orange)"
+        bubbles.axes.set_title(f"Pseudo-labels made in round {made + 1}: {what}", loc="left", pad=5)
         bubbles.show(change, float(max(np.abs(change).max(), 1)))
 
 
@@ -283,6 +285,12 @@ def _by_name(runs: Runs) -> dict[str, Played]:
     if not found:
         raise FedCoPLError("there is no run to play; pass one, such as lab.run(lab.configure('smoke'))")
     return {one.name: one for one in found}
+
+
+def _to_hundred(axes: Axes) -> None:
+    """A percent axis with room for a legend above 100."""
+    axes.set_ylim(0, 124)
+    axes.set_yticks(range(0, 101, 20))
 
 
 def _percent(values: list[list[float | None]]) -> Any:

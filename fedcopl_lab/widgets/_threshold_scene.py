@@ -104,7 +104,7 @@ class ThresholdScene:
     def _build(self, names: tuple[str, ...]) -> None:
         self.figure.clear()
         self._names = names
-        axes = panel(self.figure, (0.065, 0.115, 0.40, 0.74), "")
+        axes = panel(self.figure, (0.065, 0.105, 0.40, 0.80), "")
         self._left = axes
         self._region = Rectangle((0, 0), 1, 1, facecolor=BLUE, alpha=0.08, linewidth=0, zorder=0)
         axes.add_patch(self._region)
@@ -125,20 +125,18 @@ class ThresholdScene:
         axes.set_ylabel("entropy (nats)")
         axes.legend(handles=list(self._dots.values()), loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=4,
                     handletextpad=0.1, columnspacing=1.2)  # fmt: skip
-        mix = panel(
-            self.figure, (0.545, 0.715, 0.445, 0.205), "This client's classes: true, and estimated from the kept"
-        )
-        taken = panel(self.figure, (0.545, 0.375, 0.445, 0.225), "Its images by predicted class")
-        right = panel(self.figure, (0.66, 0.1, 0.33, 0.155), "Right labels (%)")
+        mix = panel(self.figure, (0.545, 0.715, 0.435, 0.205), "Classes of this client")
+        taken = panel(self.figure, (0.545, 0.385, 0.435, 0.205), "By predicted class")
+        right = panel(self.figure, (0.66, 0.105, 0.32, 0.155), "Right labels (%)")
         self._mix, self._taken = mix, taken
         class_axis(mix, names, label=False)
         class_axis(taken, names, label=False)
         x = np.arange(len(names))
         self._true = _bars(mix, x - _BAR / 2, facecolor=FAINT, edgecolor=QUIET, label="true")
-        self._estimated = _bars(mix, x + _BAR / 2, facecolor=BLUE, edgecolor=BLUE, label="estimated")
+        self._estimated = _bars(mix, x + _BAR / 2, facecolor=BLUE, edgecolor=BLUE, label="estimated from the kept")
         self._kept = _bars(taken, x - _BAR / 2, facecolor="white", edgecolor=INK, label="kept")
         self._right = _bars(taken, x + _BAR / 2, facecolor=BLUE, edgecolor=BLUE, label="selected, right")
-        self._wrong = _bars(taken, x + _BAR / 2, facecolor=ORANGE, edgecolor=ORANGE, label="selected, wrong")
+        self._wrong = _bars(taken, x + _BAR / 2, facecolor=ORANGE, edgecolor=ORANGE, label="wrong")
         self._quota = Line2D([], [], color=INK, linestyle="none", marker="_", markersize=11, markeredgewidth=1.6,
                              label="quota")  # fmt: skip
         taken.add_line(self._quota)
@@ -199,7 +197,8 @@ class ThresholdScene:
         _raise(self._kept, kept)
         _raise(self._right, right)
         _raise(self._wrong, selected - right, right)
-        self._quota.set_data(np.arange(len(kept)) + _BAR / 2, read.quota)
+        asked = np.flatnonzero(read.quota)
+        self._quota.set_data(asked + _BAR / 2, read.quota[asked])
         self._taken.set_ylim(0, nice_top(float(max(kept.max(), read.quota.max(), selected.max()))))
         own, means = [], []
         for stage in _STAGES:
@@ -256,7 +255,9 @@ def _odds(p: float) -> float:
 
 
 def _probability(p: float) -> str:
-    return f"{p:.3g}" if p < 0.995 else f"1 − {1 - p:.0e}".replace("e-0", "e-") if p < 1 else "1"
+    if p < 0.9995:
+        return f"{p:.3g}" if p < 0.995 else f"{p:.4g}"
+    return f"1 − {1 - p:.0e}".replace("e-0", "e-") if p < 1 else "1"
 
 
 def _thinned(marks: list[tuple[float, str]], low: float, high: float, at_most: int) -> list[tuple[float, str]]:
