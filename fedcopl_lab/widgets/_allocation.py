@@ -17,7 +17,7 @@ from fedcopl_lab.widgets._explorer import Explorer, Shown
 from fedcopl_lab.widgets._sources import DATASETS, Catalogue, Scores
 
 _BAR = 0.27
-_GROUND = {"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.8}
+_GROUND = {"facecolor": "white", "edgecolor": "none", "pad": 0.2, "alpha": 0.9}
 _TITLE = "All clients together: each class against its budget M"
 _MODES = (
     ("paper: exact, M not rounded", "paper"),

@@ -4,9 +4,12 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
 from PIL import Image
 
 from fedcopl_lab.report._style import QUIET, Picture, style
@@ -25,14 +28,60 @@ def fixed_figure(height: float) -> Picture:
     return figure
 
 
+class Painter:
+    """The pixels of a figure, quickly: axes, titles and legends are drawn again only when they have changed.
+
+    Args:
+        figure: a figure without layout engine.
+    """
+
+    def __init__(self, figure: Picture) -> None:
+        self._figure = figure
+        self._canvas: Any = figure.canvas  # an Agg canvas, whose methods have no types
+        self._ground: Any = None
+        self._frames: list[Any] = []
+
+    def png(self) -> bytes:
+        """The figure as PNG, lightly compressed."""
+        inside = [(axes, _inside(axes)) for axes in self._figure.axes if axes.get_visible()]
+        with style():
+            frames = [_frame(axes) for axes in self._figure.axes]
+            if frames != self._frames:
+                self._ground, self._frames = self._draw_ground([one for _, many in inside for one in many]), frames
+            self._canvas.restore_region(self._ground)
+            for axes, artists in inside:
+                for artist in artists:
+                    axes.draw_artist(artist)
+        stream = io.BytesIO()
+        Image.fromarray(np.asarray(self._canvas.buffer_rgba())[..., :3]).save(stream, "png", compress_level=1)
+        return stream.getvalue()
+
+    def _draw_ground(self, inside: Sequence[Artist]) -> Any:
+        shown = [artist for artist in inside if artist.get_visible()]
+        for artist in shown:
+            artist.set_visible(False)
+        self._canvas.draw()
+        for artist in shown:
+            artist.set_visible(True)
+        return self._canvas.copy_from_bbox(self._figure.bbox)
+
+
+def _inside(axes: Axes) -> list[Artist]:
+    """What lies in the axes, from the back to the front."""
+    artists = [*axes.lines, *axes.collections, *axes.patches, *axes.texts, *axes.images]
+    return sorted(artists, key=lambda artist: artist.get_zorder())
+
+
+def _frame(axes: Axes) -> tuple[Any, ...]:
+    """All that the look of the axes' frame follows from."""
+    ticks = [(tuple(one.get_majorticklocs()), getattr(one.get_major_formatter(), "seq", None))
+             for one in (axes.xaxis, axes.yaxis)]  # fmt: skip
+    return axes, axes.get_visible(), axes.get_xlim(), axes.get_ylim(), axes.get_title("left"), ticks
+
+
 def to_png(figure: Picture) -> bytes:
-    """The figure's pixels, quickly: drawn once on its own canvas, compressed lightly."""
-    canvas: Any = figure.canvas  # an Agg canvas, whose methods have no types
-    with style():
-        canvas.draw()
-    stream = io.BytesIO()
-    Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3]).save(stream, "png", compress_level=1)
-    return stream.getvalue()
+    """The figure as PNG, all of it drawn anew."""
+    return Painter(figure).png()
 
 
 def panel(figure: Picture, box: tuple[float, float, float, float], title: str) -> Axes:
@@ -40,6 +89,14 @@ def panel(figure: Picture, box: tuple[float, float, float, float], title: str) -
     axes = figure.add_axes(box)
     axes.set_title(title, loc="left", pad=5)
     return axes
+
+
+def moving_title(axes: Axes) -> Text:
+    """A title that changes at every move; it is drawn with what lies in the axes, not with their frame."""
+    return axes.annotate(
+        "", (0, 1), (0, 5), "axes fraction", "offset points", fontsize=mpl.rcParams["axes.titlesize"],
+        annotation_clip=False,
+    )  # fmt: skip
 
 
 def class_axis(axes: Axes, names: Sequence[str], label: bool = True) -> None:

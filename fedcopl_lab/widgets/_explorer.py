@@ -12,7 +12,7 @@ from traitlets import TraitError
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.report._style import Picture, file_bytes
-from fedcopl_lab.widgets._canvas import DPI, WIDTH, to_png
+from fedcopl_lab.widgets._canvas import DPI, WIDTH, Painter
 
 P = TypeVar("P")
 Shows = TypeVar("Shows", contravariant=True)
@@ -80,6 +80,7 @@ class Explorer(Generic[P]):
     ) -> None:
         self.name, self.controls, self._scene = name, dict(controls), scene
         self._settle, self._adapt = settle, adapt
+        self._painter = Painter(scene.figure)
         self._params: P = params
         self._drawn: P | None = None
         self._shown = Shown("")
@@ -182,7 +183,7 @@ class Explorer(Generic[P]):
     def _try(self, params: P) -> bool:
         try:
             shown = self._scene.show(params, self._drawn)
-            picture = to_png(self._scene.figure)
+            picture = self._painter.png()
         except FedCoPLError as error:
             self.error = error
             self._say(f"{error}. The picture shows the settings before.")

@@ -12,7 +12,7 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.report._style import BLUE, FAINT, GREEN, INK, ORANGE, QUIET, Picture, percent_axis, style
 from fedcopl_lab.steps import correct_pseudo_labels
 from fedcopl_lab.widgets import _controls as controls
-from fedcopl_lab.widgets._canvas import DASHED, fixed_figure, panel
+from fedcopl_lab.widgets._canvas import DASHED, fixed_figure, moving_title, panel
 from fedcopl_lab.widgets._explorer import Explorer, Shown
 from fedcopl_lab.widgets._sources import Opinions
 
@@ -155,7 +155,7 @@ class KappaScene:
 
     def _build(self) -> None:
         axes = panel(self.figure, (0.065, 0.455, 0.47, 0.46), "")
-        self._left = axes
+        self._title = moving_title(axes)
         axes.set_xlim(-0.02, 1)
         axes.set_ylim(-0.03, 1.04)
         axes.set_xlabel("discrepancy of the confidences, ΔC = |local − global|", labelpad=2)
@@ -189,8 +189,7 @@ class KappaScene:
 
     def _curve(self, read: _Reading) -> None:
         kappa, threshold = read.params.kappa, read.params.threshold
-        title = f"λ = exp(−κ ΔC) with κ = {kappa:.2f}, and this batch on it at τ = {threshold:.2f}"
-        self._left.set_title(title, loc="left", pad=5)
+        self._title.set_text(f"λ = exp(−κ ΔC) with κ = {kappa:.2f}, and this batch on it at τ = {threshold:.2f}")
         self._line.set_ydata(np.exp(-read.params.kappa * self._x))
         for name, dots in self._dots.items():
             dots.set_data(read.gap[read.kinds[name]], read.weight[read.kinds[name]])
@@ -249,7 +248,7 @@ class _Thumbnail:
     def __init__(self, picture: Axes, bar: Axes, shape: tuple[int, ...]) -> None:
         self.axes = (picture, bar)
         self.image = picture.imshow(np.zeros(shape, dtype=np.uint8), interpolation="nearest")
-        self.title = picture.set_title("", fontsize=7, pad=2)
+        self.title = picture.text(0.5, 1.04, "", fontsize=7, ha="center", transform=picture.transAxes)
         (self.left,) = bar.barh([0], [0], 1, color=ORANGE)
         (self.right,) = bar.barh([0], [0], 1, color=BLUE)
         bar.set_xlim(0, 1)

@@ -176,8 +176,8 @@ class PartitionScene:
 
     def _update(self, train: Any, other: Any, is_sage: bool) -> None:
         first, second = ("unlabelled images", "labelled images") if is_sage else ("training images", "test images")
-        self._train.axes.set_title(f"{first.capitalize()}, largest disc {train.max()}", loc="left", pad=5)
-        self._other.axes.set_title(f"{second.capitalize()}, largest disc {other.max()}", loc="left", pad=5)
+        self._train.title.set_text(f"{first.capitalize()}, largest disc {train.max()}")
+        self._other.title.set_text(f"{second.capitalize()}, largest disc {other.max()}")
         self._train.show(train, float(train.max()))
         self._other.show(other, float(other.max()))
         axes, clients = self._sizes, len(train)

@@ -233,14 +233,14 @@ class RoundScene:
     def _show_labels(self, bubbles: Bubbles, played: Played, place: int) -> None:
         if place < played.label_rounds[0]:
             nothing = played.selected(played.label_rounds[0])[2].numpy()
-            bubbles.axes.set_title("No pseudo-labels yet", loc="left", pad=5)
+            bubbles.title.set_text("No pseudo-labels yet")
             bubbles.show(nothing, 1.0)
             return
         made, selected, before = played.selected(place)
         change = (selected - before).numpy()
         first = made == played.label_rounds[0]
         what = "taken" if first else "gained (blue) and lost (orange)"
-        bubbles.axes.set_title(f"Pseudo-labels made in round {made + 1}: {what}", loc="left", pad=5)
+        bubbles.title.set_text(f"Pseudo-labels made in round {made + 1}: {what}")
         bubbles.show(change, float(max(np.abs(change).max(), 1)))
 
 
