@@ -88,7 +88,6 @@ class Explorer(Generic[P]):
         self.error: Exception | None = None
         self._picture = ipywidgets.Image(
             format="png", layout=ipywidgets.Layout(max_width="100%", width=f"{round(WIDTH * DPI)}px"),
-            tooltip="the line below says in words what this picture shows",
         )  # fmt: skip
         self._picture.add_class("fedcopl-picture")
         self._readout, self._message = ipywidgets.HTML(), ipywidgets.HTML()

@@ -7,10 +7,6 @@ from pathlib import Path
 import lab_server as jupyter
 import pytest
 
-from fedcopl_lab import config as settings
-from fedcopl_lab.engine import run
-from fedcopl_lab.store import Store
-
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 BROWSER = jupyter.find_browser()
@@ -52,8 +48,6 @@ def server(tmp_path_factory):
         patch.setenv("FEDCOPL_LAB_HOME", str(folder / "runs"))
         patch.setenv("FEDCOPL_LAB_DATA", str(folder / "data"))
         patch.delenv("FEDCOPL_LAB_PROFILE", raising=False)
-        for method in ("FedCoPL", "SAGE"):
-            run(settings.configure("smoke", method=method), store=Store(folder / "runs"), progress=False)
         with jupyter.jupyter_lab(folder, OPENED) as address:
             yield address
 
@@ -84,16 +78,15 @@ def opened(server, chromium):
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(f"{address}/lab/tree/{name}.ipynb?token={token}&reset")
         page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell")
-        page.wait_for_selector(
-            "[data-status='idle'], .jp-Notebook-ExecutionIndicator[data-status='idle']", state="attached"
-        )
-        page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        page.wait_for_function("document.querySelector('#jp-main-statusbar')?.innerText.includes('| Idle')")
+        page.evaluate("window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
+        page.evaluate("void window.jupyterapp.commands.execute('notebook:run-all-cells')")
         page.wait_for_function(
             """() => {
                 const prompts = [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')];
                 return prompts.length && prompts.every(one => /\\[\\d+\\]:/.test(one.textContent));
             }""",
-            timeout=120_000,
+            timeout=240_000,
         )
         assert page.locator("[data-mime-type='application/vnd.jupyter.stderr']").count() == 0
         assert page.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
@@ -119,13 +112,12 @@ def move(page, box, handle, key):
     before = (words(box), box.locator("img").evaluate(PIXELS))
     handle.focus()
     page.keyboard.press(key)
-    deadline = 60
-    for _ in range(deadline * 5):
+    for _ in range(300):
         after = (words(box), box.locator("img").evaluate(PIXELS))
         if after[1] != before[1]:
             return before, after
         page.wait_for_timeout(200)
-    return before, after
+    raise AssertionError(f"after 60 s the picture still does not follow {key} on {handle}")
 
 
 def test_every_slider_moves_by_keyboard_and_the_picture_follows(opened, shots):
@@ -145,23 +137,16 @@ def test_every_slider_moves_by_keyboard_and_the_picture_follows(opened, shots):
                 continue
             at_end = handle.get_attribute("aria-valuenow") == handle.get_attribute("aria-valuemax")
             before, after = move(page, box, handle, "ArrowLeft" if at_end else "ArrowRight")
-            assert after[1] != before[1], f"{name}: the picture does not follow {label}"
+            assert after[1] != before[1]
             assert handle.get_attribute("aria-valuetext") != value, f"{name}: {label} did not move"
             assert re.search(r"\d", after[0]), f"{name}: no readout after {label}"
         box.screenshot(path=shots / f"{name}_after.png")
         assert "The picture shows the settings before" not in box.locator(".fedcopl-message").inner_text()
-
-
-def test_the_kernel_knows_what_the_keyboard_did(opened):
-    page = opened("explore")
-    box = page.locator(".fedcopl-thresholds").first
-    box.scroll_into_view_if_needed()
-    move(page, box, slider(box, "τ1 level (q_conf)"), "ArrowRight")
-    assert "client 4" in words(box).lower()
+    # the kernel knows what the keyboard did
     cell = page.locator(".jp-CodeCell", has_text="for explorer in (thresholds")
     cell.locator(".cm-content").click()
-    page.evaluate("window.jupyterapp.commands.execute('notebook:run-cell')")
-    cell.get_by_text("'q_conf': 0.52").wait_for()
+    page.evaluate("void window.jupyterapp.commands.execute('notebook:run-cell')")
+    cell.get_by_text("thresholds {'dataset': 'digits', 'client': 3, 'q_conf': 0.52, 'q_ent': 0.52}").wait_for()
 
 
 def test_another_notebook_runs_clean(opened, shots):
