@@ -27,7 +27,8 @@ def bench(options: argparse.Namespace) -> int:
     for timing in bench_widgets(options.clients, options.classes, options.images, options.moves):
         rows.append(timing.row())
         print(
-            f"{timing.widget}, {timing.control}: {1000 * timing.seconds:.0f} ms, slowest {1000 * timing.worst:.0f} ms; "
+            f"{timing.widget}, {timing.control}: {1000 * timing.seconds:.0f} ms, slowest {1000 * timing.worst:.0f} ms, "
+            f"CPU {1000 * timing.seconds_cpu:.0f} ms; "
             f"a new figure {1000 * timing.seconds_new:.0f} ms",
             flush=True,
         )

@@ -2,8 +2,17 @@
 
 import pytest
 
+from fedcopl_lab.widgets import _canvas
 from fedcopl_lab.widgets._bench import made_up_opinions, made_up_rounds, made_up_scores
 from fedcopl_lab.widgets._sources import Catalogue
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _coarse_pictures():
+    """Fewer pixels: what is compared are whole pictures, whatever their size."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_canvas, "DPI", 40)
+        yield
 
 
 @pytest.fixture(scope="session")
