@@ -29,7 +29,7 @@ def bench(options: argparse.Namespace) -> int:
         print(
             f"{timing.widget}, {timing.control}: {1000 * timing.seconds:.0f} ms, slowest {1000 * timing.worst:.0f} ms, "
             f"CPU {1000 * timing.seconds_cpu:.0f} ms; "
-            f"a new figure {1000 * timing.seconds_new:.0f} ms",
+            f"a new figure {1000 * timing.seconds_new:.0f} ms of CPU",
             flush=True,
         )
     table = pd.DataFrame(rows)
@@ -40,6 +40,7 @@ def bench(options: argparse.Namespace) -> int:
         f"{NAME}.png": file_bytes(figure, "png"),
         f"{NAME}.json": to_json({
             "item": NAME, "title": "One move of each explorer", "command": "fedcopl-lab bench widgets",
+            "load_average": {"least": float(table["load"].min()), "most": float(table["load"].max())},
             "environment": environment("cpu", torch.get_num_threads()),
         }),
     }  # fmt: skip

@@ -1,5 +1,6 @@
 """How long a move takes: from the new value to the finished picture, in place and drawn anew."""
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -49,12 +50,14 @@ class WidgetTiming:
         seconds: median of a move: computing, changing the artists, drawing and packing the picture.
         worst: the slowest move.
         seconds_cpu: median of the CPU time of a move; below ``seconds`` where others use the cores too.
-        seconds_new: median of drawing a new figure for the same parameters and saving it as PNG.
+        seconds_new: median of the CPU time of drawing a new figure for the same parameters and saving it as PNG.
         clients: number of clients K.
         classes: number of classes C.
         images: images of each client; of the whole data set for the partition.
         moves: timed moves.
         threads: CPU threads.
+        load: processes that want a core meanwhile, this one among them; on the clock a move takes its CPU time
+            where there are as many cores.
     """
 
     widget: str
@@ -68,6 +71,7 @@ class WidgetTiming:
     images: int
     moves: int
     threads: int
+    load: float
 
     def __repr__(self) -> str:
         return f"WidgetTiming({self.widget}, {self.control}: {1000 * self.seconds:.0f} ms a move)"
@@ -114,14 +118,14 @@ def bench_widgets(clients: int = 10, classes: int = 10, images: int = 1000, move
     for explorer, control, values, scene, shown in cases:
         timed = [_timed(partial(explorer.set, **{control: value})) for value in values][2:]
         seconds, cpu = zip(*timed, strict=True)
-        anew = [_timed(partial(_anew, scene, replace(explorer.params, **{control: value})))[0]
+        anew = [_timed(partial(_anew, scene, replace(explorer.params, **{control: value})))[1]
                 for value in values[: max(2, moves // 4)]]  # fmt: skip
         yield WidgetTiming(
             widget=explorer.name, control=control, seconds=statistics.median(seconds), worst=max(seconds),
             seconds_cpu=statistics.median(cpu),
             seconds_new=statistics.median(anew), clients=clients,
             classes=10 if explorer.name == "partition" else classes, images=shown, moves=moves,
-            threads=torch.get_num_threads(),
+            threads=torch.get_num_threads(), load=round(_load(), 2),
         )  # fmt: skip
 
 
@@ -136,7 +140,9 @@ def draw_widget_bench(table: pd.DataFrame) -> Picture:
 
     >>> draw_widget_bench(pd.read_csv("figures/ours_bench_widgets.csv"))
     """
-    missing = [name for name in ("widget", "seconds", "worst", "seconds_new", "threads") if name not in table.columns]
+    missing = [
+        name for name in ("widget", "seconds", "seconds_cpu", "seconds_new", "load") if name not in table.columns
+    ]
     if missing or table.empty:
         raise FedCoPLError(f"the table has {len(table)} rows and lacks {missing}; pass the rows of `bench widgets`")
     with style():
@@ -144,9 +150,10 @@ def draw_widget_bench(table: pd.DataFrame) -> Picture:
         axes = figure.subplots()
         places = np.arange(len(table))
         axes.barh(places + 0.19, 1000 * table["seconds_new"], 0.34, facecolor=FAINT, edgecolor=QUIET, linewidth=0.7,
-                  label="a new figure, saved")  # fmt: skip
-        axes.barh(places - 0.19, 1000 * table["seconds"], 0.34, color=BLUE, label="changed in place")
-        axes.plot(1000 * table["worst"], places - 0.19, "|", color=INK, markersize=8, label="slowest move")
+                  label="a new figure, CPU time")  # fmt: skip
+        axes.barh(places - 0.19, 1000 * table["seconds_cpu"], 0.34, color=BLUE, label="changed in place, CPU time")
+        axes.plot(1000 * table["seconds"], places - 0.19, "|", color=INK, markersize=8,
+                  label=f"on the clock, {table['load'].max():.0f} processes at work")  # fmt: skip
         axes.axvline(1000 * LIMIT, color=INK, linewidth=0.8, linestyle=DASHED)
         axes.set_yticks(places, list(table["widget"]))
         axes.invert_yaxis()
@@ -195,6 +202,10 @@ def _anew(new_scene: Callable[[], Any], params: Any) -> bytes:
     scene = new_scene()
     scene.show(params)
     return file_bytes(scene.figure, "png", 110)
+
+
+def _load() -> float:
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, float]:
