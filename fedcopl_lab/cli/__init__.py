@@ -234,6 +234,19 @@ def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--compile", action="store_true", help="compile our form's models; needs a C++ compiler")
     parser.add_argument("--exact", action="store_true", help="also tell both forms' distance to a step in float64")
     parser.set_defaults(command=_commands.bench_sage)
+    parser = verbs.add_parser(
+        "widgets",
+        help="how long a move of each explorer takes",
+        description="Moves one control of every explorer on made-up data, in place and with a new figure each time; "
+        "writes figures/ours_bench_widgets.{csv,pdf,png,json}.",
+    )
+    parser.add_argument("--clients", type=int, default=10, metavar="N", help="number of clients (default: 10)")
+    parser.add_argument("--classes", type=int, default=10, metavar="N", help="number of classes (default: 10)")
+    parser.add_argument("--images", type=int, default=1000, metavar="N", help="images of each client (default: 1000)")
+    parser.add_argument("--moves", type=int, default=12, metavar="N", help="timed moves of each (default: 12)")
+    parser.add_argument("--threads", type=int, help="CPU threads (default: torch's own)")
+    parser.add_argument("--out", metavar="FOLDER", help="where to write (default: figures/ of the checkout)")
+    parser.set_defaults(command=_commands.bench_widgets)
 
 
 def _add_profile(parser: argparse.ArgumentParser) -> None:

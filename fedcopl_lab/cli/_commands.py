@@ -83,6 +83,12 @@ def bench_sage(options: argparse.Namespace) -> int:
     return bench(options)
 
 
+def bench_widgets(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli._bench_widgets import bench
+
+    return bench(options)
+
+
 def doctor(options: argparse.Namespace) -> int:
     from fedcopl_lab.cli import _doctor
 

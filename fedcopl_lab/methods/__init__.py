@@ -5,6 +5,7 @@ from fedcopl_lab.methods._label_phase import LabelPhase
 from fedcopl_lab.methods._labels import copl, make_labels, oracle
 from fedcopl_lab.methods._local_task import LocalTask
 from fedcopl_lab.methods._open import Method, open_method
+from fedcopl_lab.methods._phase_counts import PhaseCounts, phase_counts
 from fedcopl_lab.methods._predicting import ClientModels, predict_images
 from fedcopl_lab.methods._prompting import PromptMethod
 from fedcopl_lab.methods._recipe import Recipe
@@ -23,6 +24,7 @@ __all__ = [
     "LabelPhase",
     "LocalTask",
     "Method",
+    "PhaseCounts",
     "PromptMethod",
     "Recipe",
     "SemiMethod",
@@ -36,6 +38,7 @@ __all__ = [
     "make_labels",
     "open_method",
     "oracle",
+    "phase_counts",
     "predict_images",
     "upl",
 ]
