@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fedcopl_lab import __version__
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.cli import _commands
+from fedcopl_lab.cli._interrupts import EXIT_CODE, INTERRUPTED, prompt_interrupts
 
 EXAMPLES = """\
 examples:
@@ -23,18 +24,16 @@ interrupted one goes on where it stopped."""
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0 when it worked, 1 when a check failed, 2 for bad input, 130 after Ctrl-C."""
-    options = _parser().parse_args(arguments)
     try:
-        return int(options.command(options) or 0)
+        with prompt_interrupts():
+            options = _parser().parse_args(arguments)
+            return int(options.command(options) or 0)
     except FedCoPLError as error:
         print(f"fedcopl-lab: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(
-            "\nfedcopl-lab: interrupted; what was stored is kept, the same command goes on from there",
-            file=sys.stderr,
-        )
-        return 130
+        print(INTERRUPTED, file=sys.stderr)
+        return EXIT_CODE
 
 
 def _parser() -> argparse.ArgumentParser:

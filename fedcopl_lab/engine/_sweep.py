@@ -2,12 +2,16 @@
 
 import multiprocessing
 import os
-from collections.abc import Sequence
+import signal
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from pathlib import Path
 
 from tqdm.auto import tqdm
 
+from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import RunConfig
 from fedcopl_lab.store import Run, Store
@@ -30,7 +34,7 @@ def sweep(
         The complete runs, in the order of ``configs``.
 
     Raises:
-        FedCoPLError: the first error of a run; the others are stored as far as they came.
+        FedCoPLError: the first error of a run, or a worker that was killed; the others are stored as far as they came.
 
     >>> runs = sweep([lab.configure("smoke", seed=s) for s in range(3)])
 
@@ -62,7 +66,8 @@ def _in_processes(order: Sequence[RunConfig], store: Store, jobs: int, bar: "tqd
     others = multiprocessing.active_children()
     context = multiprocessing.get_context("spawn")  # a forked torch may hang on its threads
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_ignore_interrupt) as pool:
-        pending: set[Future[None]] = {pool.submit(_work, config, store.root) for config in order}
+        with _interrupts_held():
+            pending: set[Future[None]] = {pool.submit(_work, config, store.root) for config in order}
         keys = [key_of(config) for config in order]
         try:
             while pending:
@@ -71,11 +76,16 @@ def _in_processes(order: Sequence[RunConfig], store: Store, jobs: int, bar: "tqd
                     future.result()
                 bar.n = sum(_rounds_stored(store.run(key)) for key in keys)
                 bar.refresh()
-        except BaseException:
+        except BaseException as error:
             for process in multiprocessing.active_children():
                 if process not in others:
                     process.terminate()  # rounds already stored stay; the rest is computed by the next call
             pool.shutdown(wait=False, cancel_futures=True)
+            if isinstance(error, BrokenProcessPool):
+                raise FedCoPLError(
+                    f"one of {jobs} worker processes was killed from outside, as the system does when memory runs out; "
+                    "every stored round is kept: call again, with fewer jobs"
+                ) from error
             raise
 
 
@@ -85,9 +95,20 @@ def _work(config: RunConfig, root: Path) -> None:
     run(config, Store(root), progress=False)
 
 
-def _ignore_interrupt() -> None:
-    import signal
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Processes started meanwhile never see Ctrl-C, not even while they are still importing."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
+
+def _ignore_interrupt() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C ends
 
 
