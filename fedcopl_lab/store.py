@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-_REMEDY = "remove its run folder to compute the run again"
+REMEDY = "remove its run folder to compute the run again"
+"""How to get out of a damaged run, at the end of a sentence."""
 
 
 class Run:
@@ -87,7 +88,7 @@ class Run:
         try:
             return float(sum(_table(path).values()))
         except TypeError as error:
-            raise StoreError(f"{path} holds something else than seconds; {_REMEDY}") from error
+            raise StoreError(f"{path} holds something else than seconds; {REMEDY}") from error
 
     def records(self) -> list[dict[str, Any]]:
         """The rounds' rows as stored, with lists per client and, where labels were made, their counts."""
@@ -267,7 +268,7 @@ def _table(path: Path, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
     missing = list(wanted) if not isinstance(found, dict) else [name for name in wanted if name not in found]
     if not isinstance(found, dict) or missing:
         what = f"has no {', '.join(missing)}" if isinstance(found, dict) else f"holds a {type(found).__name__}"
-        raise StoreError(f"{path} {what}; expected values by name: {_REMEDY}")
+        raise StoreError(f"{path} {what}; expected values by name: {REMEDY}")
     return found
 
 
@@ -279,7 +280,7 @@ def read_tensors(path: Path) -> "dict[str, Tensor]":
     try:
         return load_file(path)
     except (SafetensorError, OSError) as error:
-        raise StoreError(f"cannot read {path}: {error}; {_REMEDY}") from error
+        raise StoreError(f"cannot read {path}: {error}; {REMEDY}") from error
 
 
 def _tensor_bytes(tensors: "dict[str, Tensor]") -> bytes:

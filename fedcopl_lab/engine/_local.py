@@ -17,7 +17,8 @@ from fedcopl_lab.data import Federation, split_table
 from fedcopl_lab.engine._environment import environment
 from fedcopl_lab.engine._memory import keep_freed_memory
 from fedcopl_lab.methods import Method, ZeroShot, open_method
-from fedcopl_lab.store import Run, Store
+from fedcopl_lab.methods._open import State
+from fedcopl_lab.store import REMEDY, Run, Store
 
 
 def run(config: RunConfig, store: Store | None = None, progress: bool = True) -> Run:
@@ -61,7 +62,7 @@ def _checked(stored: Run, config: RunConfig) -> Run:
     if _settings(stored.config) != _settings(config):
         raise StoreError(
             f"{stored.path} holds {stored.config.label} with other settings than its key stands for; it was renamed or "
-            "edited: remove its run folder to compute the run again"
+            f"edited: {REMEDY}"
         )
     return stored
 
@@ -91,7 +92,7 @@ def _compute(config: RunConfig, stored: Run, progress: bool) -> None:
 def _rounds(method: Method, stored: Run, progress: bool) -> None:
     config = method.config
     done = stored.rounds_done()
-    state = method.restored_state(stored.load_state()) if done else method.initial_state()
+    state = _restored(method, stored, done) if done else method.initial_state()
     bar = tqdm(total=config.rounds, initial=done, desc=config.label, unit="round", disable=not progress)
     with bar:
         while state.round < config.rounds:
@@ -100,6 +101,19 @@ def _rounds(method: Method, stored: Run, progress: bool) -> None:
             _check_finite(row, config)
             stored.commit(row, state.to_tensors(), time.perf_counter() - start)
             bar.update()
+
+
+def _restored(method: Method, stored: Run, done: int) -> State:
+    """The stored state, refused when it is not the one that the last row was written after."""
+    tensors = stored.load_state()
+    path = stored.path / f"state-{done:04d}.safetensors"
+    try:
+        state = method.restored_state(tensors)
+    except (KeyError, IndexError, TypeError, RuntimeError) as error:
+        raise StoreError(f"{path} holds no state of {method.config.label} ({error}); {REMEDY}") from error
+    if state.round != done:
+        raise StoreError(f"{path} is the state after round {state.round} instead of {done}; {REMEDY}")
+    return state
 
 
 def _check_finite(row: dict[str, Any], config: RunConfig) -> None:
