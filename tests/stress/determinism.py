@@ -19,8 +19,8 @@ from fedcopl_lab.config import METHODS, SAGE_METHODS
 from fedcopl_lab.store import Store
 
 FEW = ("zero-shot", "FedOTP", "FedCoPL", "FedMatch", "SAGE")
-PROMPTING = {"rounds": 2, "local_epochs": 1, "refresh_every": 1, "n_clients": 3, "scheme": "iid", "n_text": 2,
-             "n_visual": 1, "shots": 2}  # fmt: skip
+PROMPTING = {"dataset": "digits:300", "rounds": 2, "local_epochs": 1, "refresh_every": 1, "n_clients": 3,
+             "scheme": "iid", "n_text": 2, "n_visual": 1, "shots": 2}  # fmt: skip
 STRICT = {"q_conf": 0.9, "q_ent": 0.9}
 SEMI = {"rounds": 3, "width": 0.25, "n_probe": 20, "steps_per_epoch": 1, "threshold": 0.3, "participation": 0.2,
         "fedlabel_burn_in": 1, "fedmatch_lookup_every": 1}  # fmt: skip
@@ -34,7 +34,7 @@ def configs_of(methods: tuple[str, ...]) -> Configs:
     for method in methods:
         changes: dict[str, Any] = SEMI if method in SAGE_METHODS else PROMPTING | STRICT
         if method == "zero-shot":
-            changes = {"n_clients": 3, "scheme": "iid"}
+            changes = {"dataset": "digits:300", "n_clients": 3, "scheme": "iid"}
         found.append(lab.configure("smoke", method=method, **changes))
     return found
 

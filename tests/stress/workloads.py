@@ -21,8 +21,8 @@ FOLDERS = (Path(__file__).parent, Path(__file__).parents[1] / "data")
 sys.path[:0] = [str(folder) for folder in FOLDERS if str(folder) not in sys.path]
 
 PROMPTING = lab.configure(
-    "smoke", rounds=3, local_epochs=1, refresh_every=1, n_clients=3, scheme="iid", n_text=2, n_visual=1,
-    q_conf=0.9, q_ent=0.9,
+    "smoke", dataset="digits:300", rounds=3, local_epochs=1, refresh_every=1, n_clients=3, scheme="iid", n_text=2,
+    n_visual=1, q_conf=0.9, q_ent=0.9,
 )  # fmt: skip
 SAGE = lab.configure(
     "smoke", method="SAGE", rounds=3, width=0.25, n_probe=20, steps_per_epoch=2, threshold=0.3, participation=0.1
@@ -91,7 +91,6 @@ def families(scratch: Path, url: str) -> tuple[Family, ...]:
     import fedcopl_lab.data._fetch as fetching
     from fedcopl_lab.engine import _local
     from fedcopl_lab.models import _checkpoint
-    from fedcopl_lab.paper import measured as measured_module
     from fedcopl_lab.report import _page, _save
 
     return (
@@ -103,7 +102,7 @@ def families(scratch: Path, url: str) -> tuple[Family, ...]:
             compute(SAGE),
             ((sys.modules["fedcopl_lab.store"], "write_atomic"), (_local, "write_atomic")),
         ),
-        Family("export", exporting(scratch), ((measured_module, "write_atomic"),)),
+        Family("export", exporting(scratch), ((sys.modules["fedcopl_lab.paper.measured"], "write_atomic"),)),
         Family("figure write", drawing, ((_save, "write_atomic"), (_page, "write_atomic"))),
         Family("checkpoint", training_a_model, ((_checkpoint, "write_atomic"),), (".card.json", ".md")),
         Family("download", downloading(scratch, url), ((fetching, "fetch"), (fetching, "unpack"))),
