@@ -1,5 +1,6 @@
 """The run store: one folder per run key, written a round at a time, resumable, shared by locks."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -92,7 +93,11 @@ class Run:
 
     def records(self) -> list[dict[str, Any]]:
         """The rounds' rows as stored, with lists per client and, where labels were made, their counts."""
-        return [_table(path, ("round",)) for path in self._row_files()]
+        found = [(path, _table(path, ("round",))) for path in self._row_files()]
+        for path, row in found:
+            if row["round"] != int(path.stem):
+                raise StoreError(f"{path} is the row of round {row['round']!r}; {REMEDY}")
+        return [row for _, row in found]
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -104,10 +109,13 @@ class Run:
     @property
     def clients(self) -> pd.DataFrame:
         """One row per round and client: accuracy, test images, selected images, pseudo-label accuracy."""
-        frames = [
-            pd.DataFrame(row["clients"]).rename_axis("client").reset_index().assign(round=row["round"])
-            for row in self.records()
-        ]
+        try:
+            frames = [
+                pd.DataFrame(row["clients"]).rename_axis("client").reset_index().assign(round=row["round"])
+                for row in self.records()
+            ]
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(f"a row of {self.path} holds no clients as they are stored ({error}); {REMEDY}") from error
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
     @property
@@ -189,7 +197,9 @@ class Store:
         self.root = Path(root).resolve() if root else store_root()
 
     def run(self, key: str) -> Run:
-        """The run of that key, whether or not it exists yet."""
+        """The run of that key, whether or not it exists yet; refuses a key that is no name of a folder."""
+        if not re.fullmatch(r"\w[\w.-]{0,99}", key):
+            raise FedCoPLError(f"{key[:100]!r} is no run key; expected one as of `fedcopl-lab runs list`")
         return Run(self.root / key)
 
     def find(self, prefix: str) -> Run:

@@ -22,11 +22,11 @@ FIELDS = sorted({field.name for kind in (PromptConfig, SageConfig) for field in 
 
 @target("configure")
 def _configure(draw: random.Random, folder: Path) -> Case:
-    profile = draw.choice(("smoke", "smoke", "paper", None, *WORDS))
-    method = draw.choice((*METHODS, *SAGE_METHODS, *WORDS))
+    profile = draw.choice(("smoke", "smoke", "paper", None)) if draw.random() < 0.8 else draw.choice(WORDS)
+    method = draw.choice((*METHODS, *SAGE_METHODS)) if draw.random() < 0.8 else draw.choice(WORDS)
     fields = [name for name in FIELDS if name not in ("profile", "method")]
-    changes = {draw.choice((*fields, "colour")): draw.choice(VALUES) for _ in range(draw.randrange(1, 4))}
-    mode = draw.choice(("paper", "authors", "native", "x"))
+    changes = {draw.choice((*fields, "colour")): draw.choice(VALUES) for _ in range(draw.choice((1, 1, 2, 4)))}
+    mode = draw.choice(("paper", "paper", "authors", "native", "x"))
     return lambda: lab.configure(profile, method=method, mode=mode, **changes).label
 
 

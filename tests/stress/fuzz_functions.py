@@ -51,7 +51,8 @@ def _filter(draw: random.Random, folder: Path) -> Case:
 @target("allocate")
 def _allocate(draw: random.Random, folder: Path) -> Case:
     table = counts(draw, draw.choice((0, 1, 3, 50)), draw.choice((0, 1, 4, 20)))
-    mode, unseen = draw.choice(("paper", "authors", "none", *WORDS)), draw.choice((None, "zero", "authors_quota", "x"))
+    mode = draw.choice(("paper", "authors", "none")) if draw.random() < 0.8 else draw.choice(WORDS)
+    unseen = draw.choice((None, None, "zero", "authors_quota", "x"))
     n_train = draw.choice((None, 100, 1))
     return lambda: lab.allocate(table, mode, n_train, draw.randrange(3), unseen).quota
 
@@ -102,18 +103,18 @@ def _class_numbers(draw: random.Random) -> Any:
         lambda: [0.5] * n,
         lambda: ["a"] * n,
     )
-    return draw.choice(kinds[:3] * 2 + kinds)()
+    return draw.choice(kinds[:3] * 4 + kinds)()
 
 
 @target("partitions of labels")
 def _partitions(draw: random.Random, folder: Path) -> Case:
     train, test = _class_numbers(draw), _class_numbers(draw)
-    n_clients, seed = draw.choice((1, 2, 5, 0, -3, 10**9)), draw.choice((0, 1, 7, 2**40))
-    mode = draw.choice(("paper", "authors", "x"))
-    more = {"min_train": draw.choice((0, 1, 10, -1)), "min_test": draw.choice((0, 1, -1)), "max_redraws": 20}
+    n_clients, seed = draw.choice((1, 2, 2, 5, 0, -3, 10**9)), draw.choice((0, 1, 7, 2**40))
+    mode, level = draw.choice(("paper", "paper", "authors", "x")), draw.choice((0.5, 0.3, real(draw)))
+    more = {"min_train": draw.choice((0, 1, 1, 10, -1)), "min_test": draw.choice((0, 0, 1, -1)), "max_redraws": 20}
     return draw.choice((
-        lambda: lab.dirichlet_partition(train, test, n_clients, real(draw), seed, mode, **more),
-        lambda: lab.quantity_partition(train, test, n_clients, real(draw), seed, mode, **more),
+        lambda: lab.dirichlet_partition(train, test, n_clients, level, seed, mode, **more),
+        lambda: lab.quantity_partition(train, test, n_clients, level, seed, mode, **more),
         lambda: lab.iid_partition(train, test, n_clients, seed, mode),
     ))  # fmt: skip
 

@@ -29,8 +29,8 @@ SECRETS = {
 REFUSED_CALLS = {
     "eval",
     "exec",
-    "system",
-    "popen",
+    "os.system",
+    "os.popen",
     "load_module",
     "bind",
     "listen",
@@ -42,7 +42,8 @@ REFUSED_CALLS = {
 def calls_of(path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            whole = ast.unparse(node.func)
+            name = whole if whole in REFUSED_CALLS else whole.rpartition(".")[2]
             yield name, isinstance(node.func, ast.Attribute), node
 
 
