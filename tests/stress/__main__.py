@@ -12,7 +12,7 @@ import platform
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import determinism
@@ -32,7 +32,7 @@ FEW_FAULTS = (
     "all clients of a round failing",
 )  # fmt: skip
 
-Part = Callable[[Path, bool, int], list[Finding]]
+Part = Callable[[Path, bool, int], Iterable[Finding]]
 PARTS: dict[str, Part] = {
     "determinism": lambda scratch, short, seed: determinism.matrix(scratch, short),
     "kills": lambda scratch, short, seed: kills.kill_everything(scratch, seed, 2 if short else 26),

@@ -5,7 +5,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ def configs_of(methods: tuple[str, ...]) -> Configs:
     return found
 
 
-def matrix(scratch: Path, short: bool) -> list[Finding]:
+def matrix(scratch: Path, short: bool) -> Iterator[Finding]:
     """Number of methods that end with the same bytes, for every way of running them."""
     configs = configs_of(FEW if short else (*METHODS, *SAGE_METHODS))
     warm(tuple(configs))
@@ -63,7 +63,8 @@ def matrix(scratch: Path, short: bool) -> list[Finding]:
                 lambda: bool(lab.sweep(configs, Store(to), jobs=2, progress=False)), logs / "sweep.log"
             ),
         }
-    return [_finding(way, do, scratch / f"way{i}", expected, configs) for i, (way, do) in enumerate(ways.items())]
+    for number, (way, do) in enumerate(ways.items()):
+        yield _finding(way, do, scratch / f"way{number}", expected, configs)
 
 
 def _finding(way: str, do: Callable[[Path], object], folder: Path, expected: Files, configs: Configs) -> Finding:

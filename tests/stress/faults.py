@@ -1,6 +1,6 @@
 """Faults put in on purpose: each is answered by a sentence or by the same bytes, never by half a result."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from children import call
@@ -25,14 +25,13 @@ def fault(name: str) -> Callable[[Fault], Fault]:
     return enter
 
 
-def inject_all(scratch: Path, names: tuple[str, ...] | None = None) -> list[Finding]:
+def inject_all(scratch: Path, names: tuple[str, ...] | None = None) -> Iterator[Finding]:
     """Every fault, or those named, each in a process of its own."""
     import faults_of_disks  # noqa: F401  each enters its own
     import faults_of_runs  # noqa: F401
     import faults_of_stores  # noqa: F401
 
     warm()
-    found = []
     for name, function in FAULTS.items():
         if names is not None and name not in names:
             continue
@@ -43,8 +42,7 @@ def inject_all(scratch: Path, names: tuple[str, ...] | None = None) -> list[Find
             outcome, passed = call(lambda f=function, d=folder: f(d), scratch / "log" / f"{folder.name}.log"), True
         except (AssertionError, TimeoutError) as error:
             outcome, passed = " ".join(str(error).split())[-400:], False
-        found.append(Finding("faults", name, "answered as documented", int(passed), "1", passed, outcome))
-    return found
+        yield Finding("faults", name, "answered as documented", int(passed), "1", passed, outcome)
 
 
 def content(folder: Path) -> dict[str, bytes]:

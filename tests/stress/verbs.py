@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,7 +45,7 @@ class Verb:
     before: str = ""
 
 
-def interrupt_all(scratch: Path, seed: int, times: int) -> list[Finding]:
+def interrupt_all(scratch: Path, seed: int, times: int) -> Iterator[Finding]:
     """Every long command is interrupted so often, from its imports on."""
     (scratch / "served").mkdir(parents=True)
     server = SlowServer(scratch / "served")
@@ -53,8 +54,8 @@ def interrupt_all(scratch: Path, seed: int, times: int) -> list[Finding]:
         archive = scratch / "served" / "CINIC-10.tar.gz"
         archive.write_bytes(archive.read_bytes() + bytes(20_000_000))  # slow enough to be caught at it
         moments = random.Random(seed)
-        every = _verbs(_OWN_MANIFESTS.format(folder=str(manifests)))
-        return [_interrupt_often(verb, scratch, moments, times) for verb in every]
+        for verb in _verbs(_OWN_MANIFESTS.format(folder=str(manifests))):
+            yield _interrupt_often(verb, scratch, moments, times)
     finally:
         server.close()
 
