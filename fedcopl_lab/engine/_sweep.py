@@ -3,10 +3,12 @@
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing import connection
 from pathlib import Path
 
 from tqdm.auto import tqdm
@@ -65,11 +67,11 @@ def _one_by_one(order: Sequence[RunConfig], store: Store, bar: "tqdm[None]") -> 
 def _in_processes(order: Sequence[RunConfig], store: Store, jobs: int, bar: "tqdm[None]") -> None:
     others = multiprocessing.active_children()
     context = multiprocessing.get_context("spawn")  # a forked torch may hang on its threads
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_ignore_interrupt) as pool:
-        with _interrupts_held():
-            pending: set[Future[None]] = {pool.submit(_work, config, store.root) for config in order}
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker) as pool:
         keys = [key_of(config) for config in order]
         try:
+            with _interrupts_held():
+                pending: set[Future[None]] = {pool.submit(_work, config, store.root) for config in order}
             while pending:
                 finished, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
                 for future in finished:
@@ -108,8 +110,17 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _ignore_interrupt() -> None:
+def _begin_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C ends
+    threading.Thread(target=_end_with_parent, daemon=True, name="parent").start()
+
+
+def _end_with_parent() -> None:
+    """A killed parent cannot end its workers; without it they would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
 
 
 def _rounds(configs: Sequence[RunConfig]) -> int:

@@ -39,7 +39,7 @@ def inject_all(scratch: Path, names: tuple[str, ...] | None = None) -> Iterator[
         folder.mkdir(parents=True)
         folder.chmod(0o777)
         try:
-            outcome, passed = call(lambda f=function, d=folder: f(d), scratch / "log" / f"{folder.name}.log"), True
+            outcome, passed = call(lambda f=function, d=folder: f(d), scratch / "log" / f"{folder.name}.log", 900), True
         except (AssertionError, TimeoutError) as error:
             outcome, passed = " ".join(str(error).split())[-400:], False
         yield Finding("faults", name, "answered as documented", int(passed), "1", passed, outcome)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from children import start, void
 from faults import content, fault, refused, run, whole
 from workloads import PROMPTING, SAGE, patched
 
@@ -142,7 +143,7 @@ def _killed_worker(folder: Path) -> str:
     killed: list[int] = []
 
     def kill_one() -> None:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         while time.monotonic() < deadline and not killed:
             if any(store.run(key).rounds_done() for key in keys):
                 killed.append(_workers()[0])
@@ -166,13 +167,43 @@ def _killed_worker(folder: Path) -> str:
     return f"{text.split(',')[0]}; {sum(kept)} rounds kept, the next call ends with the same bytes of {len(alone)} runs"
 
 
-def _workers() -> list[int]:
-    """Worker processes of this one, from the kernel's list."""
+@fault("a parallel sweep killed as a whole")
+def _killed_sweep(folder: Path) -> str:
+    configs = [replace(SAGE, seed=seed, rounds=40) for seed in range(2)]
+    store = Store(folder / "store")
+    sweeping = start(lambda mark: void(lab.sweep(configs, store, jobs=2, progress=False)), folder / "sweep.log")
+    deadline = time.monotonic() + 300
+    while not sum(one.rounds_done() for one in store.runs()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    workers = _workers(sweeping.pid)
+    os.kill(sweeping.pid, signal.SIGKILL)
+    sweeping.end()
+    while any(map(_lives, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(workers) == 2
+    assert not any(map(_lives, workers)), "a worker outlived the sweep"
+    kept = sum(one.rounds_done() for one in store.runs())
+    lab.sweep(configs, store, jobs=1, progress=False)
+    for config in configs:
+        run(folder / "alone", config)
+    assert content(folder / "store") == content(folder / "alone")
+    return f"its workers ended with it; {kept} rounds kept, the next call ends with the same bytes"
+
+
+def _lives(process: int) -> bool:
+    try:
+        return (Path("/proc") / str(process) / "stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def _workers(parent: int | None = None) -> list[int]:
+    """Worker processes of this or another one, from the kernel's list."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            parent = int((path / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            if parent == os.getpid() and b"spawn_main" in (path / "cmdline").read_bytes():
+            above = int((path / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            if above == (parent or os.getpid()) and b"spawn_main" in (path / "cmdline").read_bytes():
                 found.append(int(path.name))
         except (OSError, ValueError):
             continue

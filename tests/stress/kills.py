@@ -124,8 +124,12 @@ def _strike(
     if again.end()[0]:
         problems.append(f"the next call failed: {log.read_text()[-300:]}")
     elif family.promised(folder) != promised:
-        problems.append("the next call ended with other bytes")
+        problems.append(f"the next call ended with other bytes: {_different(family.promised(folder), promised)}")
     return Strike(inside, (*problems, *(f"{name} is left behind" for name in leftovers(folder))), seconds)
+
+
+def _different(found: Files, promised: Files) -> str:
+    return ", ".join(name for name in sorted(found.keys() | promised.keys()) if found.get(name) != promised.get(name))
 
 
 def _wait_for(child: Child, chosen: int) -> bool:

@@ -99,7 +99,11 @@ def _interrupt(verb: Verb, folder: Path, moment: float) -> tuple[float, str]:
             return 0.0, f"ended by itself with {process.returncode}"
         since = time.monotonic()
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the command and all its workers
-        _, complaint = process.communicate(timeout=120)
+        try:
+            _, complaint = process.communicate(timeout=60)  # until the workers have ended too
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return time.monotonic() - since, f"after {moment:.2f} s: a process of it did not end"
         seconds = time.monotonic() - since
     lines = [line for line in complaint.replace("\r", "\n").splitlines() if line.strip()]
     said = [line for line in lines if line.startswith("fedcopl-lab: interrupted")]
