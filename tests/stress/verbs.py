@@ -17,7 +17,8 @@ from workloads import small_manifests
 SECONDS_TO_END = 2.0
 
 _START = """
-import os, sys
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job would ignore it
 from fedcopl_lab.cli import main
 {before}
 os.write(1, b"begins\\n")
