@@ -1,8 +1,10 @@
 """The command line, ``fedcopl-lab COMMAND``: reproduce, run, runs, claims, data, export, plan, bench and others."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from fedcopl_lab import __version__
 from fedcopl_lab._errors import FedCoPLError
@@ -34,6 +36,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(INTERRUPTED, file=sys.stderr)
         return EXIT_CODE
+
+
+def entry() -> NoReturn:
+    """What the shell calls: after Ctrl-C nothing is taken down piece by piece, which takes a busy machine seconds."""
+    status = main()
+    if status == EXIT_CODE:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -12,7 +12,7 @@ from typing import Any
 
 INTERRUPTED = "\nfedcopl-lab: interrupted; what was stored is kept, the same command goes on from there"
 EXIT_CODE = 130
-GRACE_SECONDS = 1.0  # for the work to end by itself
+GRACE_SECONDS = 0.5  # for the work to end by itself
 
 
 @contextmanager

@@ -19,10 +19,10 @@ SECONDS_TO_END = 2.0
 _START = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job would ignore it
-from fedcopl_lab.cli import main
+from fedcopl_lab.cli import entry
 {before}
 os.write(1, b"begins\\n")
-sys.exit(main(sys.argv[1:]))
+entry()
 """
 _OWN_MANIFESTS = """
 from pathlib import Path
