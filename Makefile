@@ -7,11 +7,12 @@ WORKERS ?= 2
 # one thread per process: the workers share the cores, and runs are keyed by their thread count
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope
 
-.PHONY: reproduce test lab lint format docs lock help
+.PHONY: reproduce test stress lab lint format docs lock help
 
 help:
 	@echo "make reproduce   compute the tables and figures, write figures/report.html"
 	@echo "make test        lint, types, unit tests, every notebook"
+	@echo "make stress      kills, faults, bad input and load, counted into tests/stress/last_run.csv (about 20 minutes)"
 	@echo "make lab         JupyterLab on notebooks/"
 	@echo "make lint        lint and types only"
 
@@ -22,6 +23,10 @@ reproduce: $(READY)
 test: lint
 	$(TEST) --jaxtyping-packages=fedcopl_lab,beartype.beartype tests
 	FEDCOPL_LAB_SEEDS=1 $(TEST) --nbval --nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg --nbval-cell-timeout=600 notebooks
+
+# the tests run a few of each; this runs all of them
+stress: $(READY)
+	$(BIN)/python tests/stress --out tests/stress/last_run.csv
 
 lab: $(READY)
 	$(BIN)/jupyter lab --notebook-dir=notebooks

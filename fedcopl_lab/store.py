@@ -1,5 +1,6 @@
 """The run store: one folder per run key, written a round at a time, resumable, shared by locks."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,10 @@ from fedcopl_lab.config import PromptConfig, RunConfig, config_from, setting_nam
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+REMEDY = "remove its run folder to compute the run again"
+"""How to get out of a damaged run, at the end of a sentence."""
 
 
 class Run:
@@ -51,34 +56,48 @@ class Run:
         """The configuration that was run."""
         path = self.path / "config.json"
         try:
-            return config_from(read_json(path))
-        except TypeError as error:  # written by a version with other settings
-            raise StoreError(f"{path} does not fit this version ({error}); remove its run folder") from error
+            return config_from(_table(path))
+        except StoreError:
+            raise
+        except (TypeError, FedCoPLError) as error:
+            raise StoreError(
+                f"{path} does not fit this version ({error}); read it with the version that wrote it, or remove its "
+                "run folder"
+            ) from error
 
     @property
     def result(self) -> dict[str, Any]:
         """The last round's numbers."""
-        return dict(read_json(self.path / "result.json"))
+        return _table(self.path / "result.json")
 
     @property
     def environment(self) -> dict[str, Any]:
         """Machine, packages and time of the computation."""
-        return dict(read_json(self.path / "environment.json"))
+        return _table(self.path / "environment.json")
 
     @property
     def split(self) -> dict[str, Any]:
         """Training and test image indices of each client, with their sha256."""
-        return dict(read_json(self.path / "split.json"))
+        return _table(self.path / "split.json")
 
     @property
     def seconds(self) -> float:
         """Wall-clock seconds of all rounds."""
         path = self.path / "seconds.json"
-        return float(sum(read_json(path).values())) if path.is_file() else 0.0
+        if not path.is_file():
+            return 0.0
+        try:
+            return float(sum(_table(path).values()))
+        except TypeError as error:
+            raise StoreError(f"{path} holds something else than seconds; {REMEDY}") from error
 
     def records(self) -> list[dict[str, Any]]:
         """The rounds' rows as stored, with lists per client and, where labels were made, their counts."""
-        return [read_json(path) for path in sorted((self.path / "rounds").glob("[0-9]*.json"))]
+        found = [(path, _table(path, ("round",))) for path in self._row_files()]
+        for path, row in found:
+            if row["round"] != int(path.stem):
+                raise StoreError(f"{path} is the row of round {row['round']!r}; {REMEDY}")
+        return [row for _, row in found]
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -90,10 +109,13 @@ class Run:
     @property
     def clients(self) -> pd.DataFrame:
         """One row per round and client: accuracy, test images, selected images, pseudo-label accuracy."""
-        frames = [
-            pd.DataFrame(row["clients"]).rename_axis("client").reset_index().assign(round=row["round"])
-            for row in self.records()
-        ]
+        try:
+            frames = [
+                pd.DataFrame(row["clients"]).rename_axis("client").reset_index().assign(round=row["round"])
+                for row in self.records()
+            ]
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(f"a row of {self.path} holds no clients as they are stored ({error}); {REMEDY}") from error
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
     @property
@@ -132,12 +154,14 @@ class Run:
 
     def rounds_done(self) -> int:
         """Rounds that are stored; a row is written only after its state."""
-        done = [int(path.stem) for path in (self.path / "rounds").glob("[0-9]*.json")]
-        return max(done, default=0)
+        return max((int(path.stem) for path in self._row_files()), default=0)
 
     def __repr__(self) -> str:
         state = "complete" if self.complete else f"{self.rounds_done()} rounds stored"
         return f"Run({self.key}: {self.config.label}, {state})"
+
+    def _row_files(self) -> list[Path]:
+        return sorted(path for path in (self.path / "rounds").glob("[0-9]*.json") if path.stem.isdecimal())
 
     def _state_file(self, round_index: int) -> Path:
         return self.path / f"state-{round_index:04d}.safetensors"
@@ -148,7 +172,7 @@ class Run:
         if tensors:
             write_atomic(self._state_file(number), _tensor_bytes(tensors))
         timing = self.path / "seconds.json"
-        so_far = read_json(timing) if timing.is_file() else {}
+        so_far = _table(timing) if timing.is_file() else {}
         write_atomic(timing, to_json({**so_far, f"{number:04d}": round(seconds, 3)}))
         write_atomic(self.path / "rounds" / f"{number:04d}.json", to_json(row))
         self._drop_older_states(number)
@@ -179,7 +203,9 @@ class Store:
         self.root = Path(root).resolve() if root else store_root()
 
     def run(self, key: str) -> Run:
-        """The run of that key, whether or not it exists yet."""
+        """The run of that key, whether or not it exists yet; refuses a key that is no name of a folder."""
+        if not re.fullmatch(r"\w[\w.-]{0,99}", key):
+            raise FedCoPLError(f"{key[:100]!r} is no run key; expected one as of `fedcopl-lab runs list`")
         return Run(self.root / key)
 
     def find(self, prefix: str) -> Run:
@@ -252,6 +278,16 @@ def runs(store: Store | None = None, **filters: Any) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def _table(path: Path, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The values by name that a JSON file of a run holds."""
+    found = read_json(path)
+    missing = list(wanted) if not isinstance(found, dict) else [name for name in wanted if name not in found]
+    if not isinstance(found, dict) or missing:
+        what = f"has no {', '.join(missing)}" if isinstance(found, dict) else f"holds a {type(found).__name__}"
+        raise StoreError(f"{path} {what}; expected values by name: {REMEDY}")
+    return found
+
+
 def read_tensors(path: Path) -> "dict[str, Tensor]":
     """The tensors of a safetensors file, or an error that names the file."""
     from safetensors import SafetensorError
@@ -260,7 +296,7 @@ def read_tensors(path: Path) -> "dict[str, Tensor]":
     try:
         return load_file(path)
     except (SafetensorError, OSError) as error:
-        raise StoreError(f"cannot read {path}: {error}; remove its run folder to compute the run again") from error
+        raise StoreError(f"cannot read {path}: {error}; {REMEDY}") from error
 
 
 def _tensor_bytes(tensors: "dict[str, Tensor]") -> bytes:

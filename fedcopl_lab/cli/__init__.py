@@ -1,12 +1,15 @@
 """The command line, ``fedcopl-lab COMMAND``: reproduce, run, runs, claims, data, export, plan, bench and others."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from fedcopl_lab import __version__
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.cli import _commands
+from fedcopl_lab.cli._interrupts import EXIT_CODE, INTERRUPTED, prompt_interrupts
 
 EXAMPLES = """\
 examples:
@@ -23,18 +26,26 @@ interrupted one goes on where it stopped."""
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0 when it worked, 1 when a check failed, 2 for bad input, 130 after Ctrl-C."""
-    options = _parser().parse_args(arguments)
     try:
-        return int(options.command(options) or 0)
+        with prompt_interrupts():
+            options = _parser().parse_args(arguments)
+            return int(options.command(options) or 0)
     except FedCoPLError as error:
         print(f"fedcopl-lab: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(
-            "\nfedcopl-lab: interrupted; what was stored is kept, the same command goes on from there",
-            file=sys.stderr,
-        )
-        return 130
+        print(INTERRUPTED, file=sys.stderr)
+        return EXIT_CODE
+
+
+def entry() -> NoReturn:
+    """What the shell calls: after Ctrl-C nothing is taken down piece by piece, which takes a busy machine seconds."""
+    status = main()
+    if status == EXIT_CODE:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def _parser() -> argparse.ArgumentParser:

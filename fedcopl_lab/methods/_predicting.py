@@ -12,6 +12,7 @@ from fedcopl_lab.methods._semi_predicting import predict_with_model
 from fedcopl_lab.methods._setting import Setting
 from fedcopl_lab.methods._state import FederationState
 from fedcopl_lab.steps import Evaluation, aggregate, evaluate, template_features
+from fedcopl_lab.steps._confidence import check_logits
 
 
 class ClientModels:
@@ -82,7 +83,9 @@ class ClientModels:
         return f"ClientModels({self.setting.config.label}, {self.state})"
 
     def _score(self, client: int, features: Tensor, prompts: dict[str, Tensor]) -> Tensor:
-        return self.scorer.logits(features, self.scorer.texts(prompts), self._cache(client))
+        scores = self.scorer.logits(features, self.scorer.texts(prompts), self._cache(client))
+        check_logits(scores)
+        return scores
 
     def _cache(self, client: int) -> Any:
         if self.setting.config.method != "pFedPrompt":

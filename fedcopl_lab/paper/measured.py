@@ -59,8 +59,7 @@ def measured_folder() -> Path:
 
 
 def _read(name: str, profile: str) -> pd.DataFrame:
-    path = measured_folder() / name
-    if not path.is_file():
+    if name not in {path.name for path in measured_folder().glob("*.csv")}:
         known = ", ".join(sorted(p.stem for p in measured_folder().glob("*.csv") if "." not in p.stem)) or "none yet"
         raise FedCoPLError(f"nothing measured in profile {profile!r} is committed; profiles with numbers: {known}")
-    return pd.read_csv(path)
+    return pd.read_csv(measured_folder() / name)

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 import fedcopl_lab as lab
-from fedcopl_lab.methods import SemiMethod
 from fedcopl_lab.methods._semi_rows import ROW_KEYS
 from fedcopl_lab.store import Store
 
@@ -37,23 +36,11 @@ def test_same_seed_same_bytes_and_another_seed_others(tmp_path):
 
 
 @pytest.mark.parametrize("changes", [{}, {"mode": "authors"}, {"bn": "local"}])
-def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, monkeypatch, changes):
+def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, power_cut, changes):
     config = config_of(**changes)
     whole = lab.run(config, Store(tmp_path / "whole"), progress=False)
-    step, calls = SemiMethod.step, []
-
-    def dies(self, state):
-        calls.append(state.round)
-        if len(calls) > 2:
-            raise RuntimeError("power cut")
-        return step(self, state)
-
     broken = Store(tmp_path / "broken")
-    with monkeypatch.context() as patch:
-        patch.setattr(SemiMethod, "step", dies)
-        with pytest.raises(RuntimeError, match="power cut"):
-            lab.run(config, broken, progress=False)
-    assert broken.run(whole.key).rounds_done() == 2
+    power_cut(config, broken, after=2)
     resumed = lab.run(config, broken, progress=False)
     assert promised_bytes(resumed) == promised_bytes(whole)
 

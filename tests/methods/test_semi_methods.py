@@ -36,24 +36,11 @@ def test_one_round_from_the_front_door(tiny_config, store, method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_resumed_ends_with_the_bytes_of_uninterrupted(tiny_config, tmp_path, monkeypatch, method):
+def test_resumed_ends_with_the_bytes_of_uninterrupted(tiny_config, tmp_path, power_cut, method):
     config = tiny_config(method, rounds=3, steps_per_epoch=1, **early(method, 0.2), n_probe=0)
     whole = lab.run(config, Store(tmp_path / "whole"), progress=False)
-    from fedcopl_lab.methods import SemiMethod
-
-    step = SemiMethod.step
-
-    def dies(self, state):
-        if state.round == 2:
-            raise RuntimeError("power cut")
-        return step(self, state)
-
     broken = Store(tmp_path / "broken")
-    with monkeypatch.context() as patch:
-        patch.setattr(SemiMethod, "step", dies)
-        with pytest.raises(RuntimeError, match="power cut"):
-            lab.run(config, broken, progress=False)
-    assert broken.run(whole.key).rounds_done() == 2
+    power_cut(config, broken, after=2)
     resumed = lab.run(config, broken, progress=False)
     for name in ("rounds/0003.json", "result.json", "state-0003.safetensors"):
         assert (resumed.path / name).read_bytes() == (whole.path / name).read_bytes(), name
