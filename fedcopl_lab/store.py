@@ -12,15 +12,12 @@ import pandas as pd
 from filelock import FileLock, Timeout
 
 from fedcopl_lab._errors import FedCoPLError, StoreError
-from fedcopl_lab._files import read_json, store_root, to_json, write_atomic
+from fedcopl_lab._files import store_root, to_json, write_atomic
+from fedcopl_lab._run_files import REMEDY, read_table, read_tensors, tensor_bytes
 from fedcopl_lab.config import PromptConfig, RunConfig, config_from, setting_names
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-REMEDY = "remove its run folder to compute the run again"
-"""How to get out of a damaged run, at the end of a sentence."""
 
 
 class Run:
@@ -56,7 +53,7 @@ class Run:
         """The configuration that was run."""
         path = self.path / "config.json"
         try:
-            return config_from(_table(path))
+            return config_from(read_table(path))
         except StoreError:
             raise
         except (TypeError, FedCoPLError) as error:
@@ -68,17 +65,17 @@ class Run:
     @property
     def result(self) -> dict[str, Any]:
         """The last round's numbers."""
-        return _table(self.path / "result.json")
+        return read_table(self.path / "result.json")
 
     @property
     def environment(self) -> dict[str, Any]:
         """Machine, packages and time of the computation."""
-        return _table(self.path / "environment.json")
+        return read_table(self.path / "environment.json")
 
     @property
     def split(self) -> dict[str, Any]:
         """Training and test image indices of each client, with their sha256."""
-        return _table(self.path / "split.json")
+        return read_table(self.path / "split.json")
 
     @property
     def seconds(self) -> float:
@@ -87,13 +84,13 @@ class Run:
         if not path.is_file():
             return 0.0
         try:
-            return float(sum(_table(path).values()))
+            return float(sum(read_table(path).values()))
         except TypeError as error:
             raise StoreError(f"{path} holds something else than seconds; {REMEDY}") from error
 
     def records(self) -> list[dict[str, Any]]:
         """The rounds' rows as stored, with lists per client and, where labels were made, their counts."""
-        found = [(path, _table(path, ("round",))) for path in self._row_files()]
+        found = [(path, read_table(path, ("round",))) for path in self._row_files()]
         for path, row in found:
             if row["round"] != int(path.stem):
                 raise StoreError(f"{path} is the row of round {row['round']!r}; {REMEDY}")
@@ -170,9 +167,9 @@ class Run:
         """Store a round: first the state, then the row that makes it count, then the old state goes."""
         number = row["round"]
         if tensors:
-            write_atomic(self._state_file(number), _tensor_bytes(tensors))
+            write_atomic(self._state_file(number), tensor_bytes(tensors))
         timing = self.path / "seconds.json"
-        so_far = _table(timing) if timing.is_file() else {}
+        so_far = read_table(timing) if timing.is_file() else {}
         write_atomic(timing, to_json({**so_far, f"{number:04d}": round(seconds, 3)}))
         write_atomic(self.path / "rounds" / f"{number:04d}.json", to_json(row))
         self._drop_older_states(number)
@@ -276,30 +273,3 @@ def runs(store: Store | None = None, **filters: Any) -> pd.DataFrame:
             last = run.result if run.complete else {}
             rows.append({"key": run.key, "complete": run.complete, **settings, **last, "seconds": run.seconds})
     return pd.DataFrame(rows)
-
-
-def _table(path: Path, wanted: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The values by name that a JSON file of a run holds."""
-    found = read_json(path)
-    missing = list(wanted) if not isinstance(found, dict) else [name for name in wanted if name not in found]
-    if not isinstance(found, dict) or missing:
-        what = f"has no {', '.join(missing)}" if isinstance(found, dict) else f"holds a {type(found).__name__}"
-        raise StoreError(f"{path} {what}; expected values by name: {REMEDY}")
-    return found
-
-
-def read_tensors(path: Path) -> "dict[str, Tensor]":
-    """The tensors of a safetensors file, or an error that names the file."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise StoreError(f"cannot read {path}: {error}; {REMEDY}") from error
-
-
-def _tensor_bytes(tensors: "dict[str, Tensor]") -> bytes:
-    from safetensors.torch import save
-
-    return save(tensors)
