@@ -12,11 +12,6 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-]  # fmt: skip
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 # every cell is drawn, also outside the window, and nothing asks questions or looks for news
 SETTINGS = {
@@ -24,11 +19,6 @@ SETTINGS = {
     "@jupyterlab/apputils-extension/notification.jupyterlab-settings": {"fetchNews": "false", "checkForUpdates": False},
     "@jupyterlab/docmanager-extension/plugin.jupyterlab-settings": {"autosave": False},
 }
-
-
-def find_browser():
-    """The first Chromium on the path, or None."""
-    return next((path for name in BROWSERS if (path := shutil.which(name))), None)
 
 
 @contextmanager

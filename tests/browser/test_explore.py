@@ -7,13 +7,7 @@ from pathlib import Path
 import lab_server as jupyter
 import pytest
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
-BROWSER = jupyter.find_browser()
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(BROWSER is None, reason=f"no Chromium on the path (looked for {', '.join(jupyter.BROWSERS)})"),
-]
+pytestmark = pytest.mark.browser
 OPENED = ("explore", "fedcopl_main_fig1")
 SLIDERS = {
     "thresholds": ("τ1 level (q_conf)", "τ2 level (q_ent)", "client"),
@@ -52,16 +46,8 @@ def server(tmp_path_factory):
             yield address
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=BROWSER, args=jupyter.ARGUMENTS)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
-def opened(server, chromium):
+def opened(chromium, server):
     """Opens a notebook, runs all of its cells, and checks at the end that the console stayed clean."""
     context = chromium.new_context(viewport={"width": 1280, "height": 1000})
     complaints = []

@@ -1,13 +1,11 @@
 """The committed report in a real browser: it fits a phone and a screen, is whole, silent and legible."""
 
-import shutil
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 REPORT = Path(__file__).resolve().parents[2] / "figures" / "report.html"
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 NORMAL, LARGE = 4.5, 3.0  # contrast that WCAG AA asks of text
 
 TEXTS = """
@@ -55,18 +53,6 @@ def needed(pixels: float, weight: float) -> float:
 def test_contrast_of_known_pairs() -> None:
     assert contrast([0, 0, 0], [255, 255, 255]) == pytest.approx(21)
     assert contrast([119, 119, 119], [255, 255, 255]) == pytest.approx(4.48, abs=0.01)
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine; on Debian: apt-get install chromium")
-    with playwright.sync_playwright() as started:
-        options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=options)
-        yield browser
-        browser.close()
 
 
 @pytest.mark.browser
