@@ -61,7 +61,8 @@ def export(options: argparse.Namespace) -> int:
 def train_embedded(options: argparse.Namespace) -> int:
     from fedcopl_lab import models
 
-    print(models.train_embedded(options.name, out_dir=options.out, steps=options.steps))
+    length = {"steps": options.steps, "epochs": options.epochs, "minutes": options.minutes}
+    print(models.train_embedded(options.name, out_dir=options.out, **length))
     return 0
 
 
