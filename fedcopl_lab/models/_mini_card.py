@@ -166,8 +166,8 @@ either set were never drawn. Captions name the class, or for CIFAR-100 also one 
 
 {templates}
 
-and, for {100 * recipe["fillers"]:.0f} % of the captions, one of {FILLED_TEMPLATES} that put random common words before the \
-name, so that the text tower finds it in any company, a learned prompt's included.
+and, for {100 * recipe["fillers"]:.0f} % of the captions, one of {FILLED_TEMPLATES} that put random common words \
+before the name, so that the text tower finds it in any company, a learned prompt's included.
 
 ## What it never saw
 Any test image of either set, and the other training images: clients hold only those (`cifar10:unseen`, \
