@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from fedcopl_lab.data import Dataset, load_dataset
 from fedcopl_lab.data._seen import TAILS, seen_positions, seen_sha256
 from fedcopl_lab.models._mini_recipe import MiniRecipe
-from fedcopl_lab.models._photo_captions import COARSE, FILLED_TEMPLATES, PHOTO_SETS, PHOTO_TEMPLATES
+from fedcopl_lab.models._photo_captions import COARSE, PHOTO_SETS, PHOTO_TEMPLATES
 from fedcopl_lab.models.clip import MINI, CLIPBundle
 
 _TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
@@ -166,7 +166,7 @@ either set were never drawn. Captions name the class, or for CIFAR-100 also one 
 
 {templates}
 
-and, for {100 * recipe["fillers"]:.0f} % of the captions, one of {FILLED_TEMPLATES} that put random common words \
+and, for {100 * recipe["fillers"]:.0f} % of the captions, one of {recipe["filled"]} that put random common words \
 before the name, so that the text tower finds it in any company, a learned prompt's included.
 
 ## What it never saw

@@ -33,6 +33,7 @@ class MiniRecipe:
         weight_decay: on matrices only.
         coarse: weight of the loss over CIFAR-100's coarse names.
         fillers: share of captions with random words before the name instead of a written template.
+        filled: how many templates of random words there are.
         prior: how much of each class's log share of the images is taken out of its logit; 0 leaves the whole
             bias of the long tail in the model, 1 takes it out.
         held_out: share of every class that is not trained on, to watch and choose by.
@@ -51,6 +52,7 @@ class MiniRecipe:
     weight_decay: float = 0.05
     coarse: float = 0.3
     fillers: float = 0.5
+    filled: int = 300
     prior: float = 0.5
     held_out: float = 0.04
     precision: Literal["bf16", "fp32"] = "bf16"
@@ -58,7 +60,7 @@ class MiniRecipe:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        for count in ("epochs", "batch_size", "threads", "warmup"):
+        for count in ("epochs", "batch_size", "threads", "warmup", "filled"):
             if getattr(self, count) < 1:
                 raise FedCoPLError(f"{count}={getattr(self, count)} trains nothing; use 1 or more")
         if not 0 < self.lr < math.inf:

@@ -61,7 +61,7 @@ class Curriculum:
             pool = pool[chosen.sort().values]
         held = held_out_mask(pool, recipe.held_out, recipe.seed)
         context = int(model_config(MINI)["text_cfg"]["context_length"])
-        curriculum = cls(recipe, pool[~held], pool[held], photo_captions(context, recipe.seed))
+        curriculum = cls(recipe, pool[~held], pool[held], photo_captions(context, recipe.seed, recipe.filled))
         if not curriculum.per_epoch:
             raise FedCoPLError(
                 f"{len(curriculum.train)} images make no batch of {recipe.batch_size}; use more images or smaller "
@@ -167,7 +167,7 @@ def fit(
         for number in range(state.epoch, recipe.epochs if until is None else min(until, recipe.epochs)):
             start = time.perf_counter()
             loss = trainer.epoch(number, progress)
-            row = {"epoch": number + 1, "loss": loss, **trainer.watch()}
+            row = {"epoch": float(number + 1), "loss": loss, **trainer.watch()}
             seconds = state.seconds + time.perf_counter() - start
             state = replace(
                 state,

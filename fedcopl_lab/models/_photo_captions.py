@@ -33,9 +33,6 @@ PHOTO_TEMPLATES = (
 )
 """Caption templates; some are long, so that the positions behind learned contexts are trained as well."""
 
-FILLED_TEMPLATES = 300
-"""Templates of random common words, so that the text tower finds the name in any company."""
-
 COARSE: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "aquatic mammal": ("beaver", "dolphin", "otter", "seal", "whale"),
@@ -86,13 +83,13 @@ class PhotoCaptions:
         return f"PhotoCaptions(templates={len(self.tokens)}, names={self.tokens.shape[1]})"
 
 
-def photo_captions(context_length: int, seed: int, n_filled: int = FILLED_TEMPLATES) -> PhotoCaptions:
+def photo_captions(context_length: int, seed: int, n_filled: int) -> PhotoCaptions:
     """Tokenise every template with every name, with open_clip's CLIP BPE.
 
     Args:
         context_length: text positions of the model.
         seed: of the templates of random words.
-        n_filled: how many of these.
+        n_filled: how many of these, so that the text tower finds the name in any company.
     """
     groups = {name: load_manifest(name).classes for name in PHOTO_SETS} | {"coarse": tuple(COARSE)}
     names = [label for labels in groups.values() for label in labels]
