@@ -176,7 +176,8 @@ trained is called "prompted, before training" wherever it is shown, never zero-s
 digits is the zero-shot one.
 
 ## How it was trained
-{recipe["epochs"]} epochs in batches of {recipe["batch_size"]}, random crops and mirroring, every image compared with \
+{recipe["epochs"]} epochs in batches of {recipe["batch_size"]}, random crops and mirroring, \
+{100 * recipe["left_out"]:.0f} % of the patches left out until the learning rate falls, every image compared with \
 one caption of each class of its set (and, for CIFAR-100, of each coarse group, weight {recipe["coarse"]:g}); \
 {100 * recipe["prior"]:.0f} % of the long tail's log shares taken out of the logits; {recipe["optimiser"]} for the \
 layers' matrices and AdamW for the rest, peak learning rate {recipe["lr"]:g}, falling over the last \

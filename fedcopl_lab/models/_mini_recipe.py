@@ -28,6 +28,7 @@ class MiniRecipe:
         optimiser: of the layers' matrices, ``"muon"`` or ``"adamw"``; everything else always has AdamW.
         lr: peak learning rate, reached after ``warmup`` steps and kept until the last ``cooldown`` of all steps,
             over which it falls to zero in a straight line.
+        left_out: share of an image's patches left out of a step, until the learning rate falls.
         warmup: steps.
         cooldown: share of the steps.
         weight_decay: on matrices only.
@@ -42,13 +43,14 @@ class MiniRecipe:
         threads: torch threads while training; the sums, and so the bytes, depend on it.
     """
 
-    epochs: int = 12
+    epochs: int = 20
     batch_size: int = 128
     images: int | None = None
     optimiser: Literal["muon", "adamw"] = "muon"
     lr: float = 2e-3
+    left_out: float = 0.5
     warmup: int = 150
-    cooldown: float = 0.4
+    cooldown: float = 0.3
     weight_decay: float = 0.05
     coarse: float = 0.3
     fillers: float = 0.5
@@ -57,7 +59,7 @@ class MiniRecipe:
     held_out: float = 0.04
     precision: Literal["bf16", "fp32"] = "bf16"
     seed: int = 0
-    threads: int = 1
+    threads: int = 2
 
     def __post_init__(self) -> None:
         for count in ("epochs", "batch_size", "threads", "warmup", "filled"):
@@ -65,11 +67,9 @@ class MiniRecipe:
                 raise FedCoPLError(f"{count}={getattr(self, count)} trains nothing; use 1 or more")
         if not 0 < self.lr < math.inf:
             raise FedCoPLError(f"lr={self.lr} is no learning rate; use a positive number such as 0.002")
-        for share in ("cooldown", "fillers", "prior", "held_out"):
+        for share in ("left_out", "cooldown", "fillers", "prior", "held_out"):
             if not 0 <= getattr(self, share) <= 1:
                 raise FedCoPLError(f"{share}={getattr(self, share)} is outside [0, 1]; use a share such as 0.1")
-        if self.optimiser not in ("muon", "adamw"):
-            raise FedCoPLError(f"optimiser={self.optimiser!r} is unknown; choose 'muon' or 'adamw'")
 
     def flat_steps(self, per_epoch: int) -> int:
         """Steps before the learning rate begins to fall."""

@@ -14,11 +14,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm.auto import tqdm
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.data import draw_weak, weak_view
 from fedcopl_lab.models._checkpoint import build_clip, checkpoint_bytes, clip_from_bytes, model_config
+from fedcopl_lab.models._left_out import LeftOut
 from fedcopl_lab.models._mini_recipe import (
     MiniRecipe,
     PhotoPool,
@@ -86,13 +88,19 @@ class Trainer:
         self.curriculum = curriculum
         seed = derived_seed(recipe.seed, f"{MINI}-weights")
         self.model = build_clip(MINI, seed, vocab_size=len(curriculum.captions.token_ids)).train()
+        self.model.visual.patch_dropout = self.patches = LeftOut()
         self.clip = bundle(MINI, self.model, sha256="")
         self.optimisers = _optimisers(self.model, recipe)
         self.shift = recipe.prior * log_shares(curriculum.train, curriculum.captions)
 
-    def step(self, batch: PhotoPool, lr: float, generator: torch.Generator) -> float:
-        """One update on new views of a batch; the loss before it."""
+    def step(self, batch: PhotoPool, lr: float, generator: torch.Generator, left_out: float = 0.0) -> float:
+        """One update on new views of a batch, without a share of their patches; the loss before it."""
+        with sdpa_kernel(SDPBackend.MATH):  # with so few tokens the fused kernel takes several times as long
+            return self._step(batch, lr, generator, left_out)
+
+    def _step(self, batch: PhotoPool, lr: float, generator: torch.Generator, left_out: float) -> float:
         recipe, captions = self.curriculum.recipe, self.curriculum.captions
+        self.patches.share, self.patches.generator = left_out, generator
         views = weak_view(batch.images, draw_weak(len(batch), batch.images.shape[-1], generator))
         with torch.autocast("cpu", torch.bfloat16, enabled=recipe.precision == "bf16"):
             images = self.model.encode_image(self.clip.to_input(views))
@@ -118,8 +126,9 @@ class Trainer:
         total = 0.0
         name = f"epoch {number + 1} of {recipe.epochs}"
         for place, chosen in enumerate(tqdm(order.split(recipe.batch_size), desc=name, disable=not progress)):
-            lr = recipe.lr_at(number * per_epoch + place, per_epoch)
-            total += self.step(train[chosen], lr, generator)
+            step = number * per_epoch + place
+            left_out = recipe.left_out if step < recipe.flat_steps(per_epoch) else 0.0
+            total += self.step(train[chosen], recipe.lr_at(step, per_epoch), generator, left_out)
         return total / per_epoch
 
     def watch(self) -> dict[str, float]:
@@ -194,11 +203,17 @@ def epochs_within(minutes: float, curriculum: Curriculum) -> int:
     batch = curriculum.train[torch.arange(recipe.batch_size)]
     with _torch_threads(recipe.threads):
         trainer.step(batch, recipe.lr, generator)  # the first step also allocates
-        start = time.perf_counter()
-        for _ in range(_TIMED_STEPS):
-            trainer.step(batch, recipe.lr, generator)
-    per_epoch = (time.perf_counter() - start) / _TIMED_STEPS * curriculum.per_epoch
+        seconds = {share: _seconds_of(trainer, batch, generator, share) for share in (0.0, recipe.left_out)}
+    per_step = recipe.cooldown * seconds[0.0] + (1 - recipe.cooldown) * seconds[recipe.left_out]
+    per_epoch = per_step * curriculum.per_epoch
     return max(int(minutes * 60 / per_epoch), 1)
+
+
+def _seconds_of(trainer: Trainer, batch: PhotoPool, generator: torch.Generator, left_out: float) -> float:
+    start = time.perf_counter()
+    for _ in range(_TIMED_STEPS):
+        trainer.step(batch, trainer.curriculum.recipe.lr, generator, left_out)
+    return (time.perf_counter() - start) / _TIMED_STEPS
 
 
 def finished(model: open_clip.CLIP, captions: PhotoCaptions) -> tuple[CLIPBundle, bytes]:
