@@ -37,5 +37,5 @@ def _weights_sha(name: str, weights: str) -> str:
     if name not in known_manifests("weights"):
         from fedcopl_lab.models import load_clip
 
-        load_clip(name)  # says what is known and what to do
+        load_clip(name, weights="random" if weights == "random" else None)  # says what is known and what to do
     return "random" if weights == "random" else str(read_manifest_table(name)["sha256"])

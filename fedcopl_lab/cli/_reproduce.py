@@ -19,6 +19,7 @@ from fedcopl_lab.paper import (
     Item,
     collect,
     find_items,
+    has_runs,
     measured,
     measured_claims,
     measured_folder,
@@ -48,7 +49,8 @@ def reproduce(
     """Compute, draw, write, compare; prints where the report is."""
     from fedcopl_lab.engine import sweep
 
-    items, profile = find_items(names), profile_name(profile)
+    profile = profile_name(profile)
+    items = _with_runs(find_items(names), profile)
     chosen = tuple(seeds) if seeds else SEEDS
     folder = Path(out) if out else figures_folder()
     if not dry:
@@ -87,6 +89,21 @@ def export(profile: str | None, out: str | None) -> int:
 def figures_folder() -> Path:
     """``figures/`` of the checkout, else of the current folder."""
     return (checkout_root() or Path.cwd()) / "figures"
+
+
+def _with_runs(items: Sequence[Item], profile: str) -> tuple[Item, ...]:
+    """The items that the profile has; says which it does not.
+
+    Raises:
+        FedCoPLError: it has none of them.
+    """
+    known = tuple(item for item in items if has_runs(item, profile))
+    left_out = [f"  {item.id}: {item.not_run(profile)[0].reason}" for item in items if item not in known]
+    if not known:
+        raise FedCoPLError("\n".join([f"profile {profile} has no runs of these items:", *left_out]))
+    if left_out:
+        print("\n".join([f"not run in profile {profile}:", *left_out]))
+    return known
 
 
 def _write(

@@ -109,7 +109,7 @@ def record_of(name: str, seen: Positions, train_labels: Positions) -> str:
     mask = np.zeros(len(train_labels), dtype=bool)
     mask[seen] = True
     counts = ", ".join(map(str, np.bincount(train_labels[seen], minlength=int(train_labels.max()) + 1)))
-    packed = textwrap.fill(base64.b64encode(np.packbits(mask)).decode(), _LINE)
+    packed = textwrap.fill(base64.b64encode(np.packbits(mask).tobytes()).decode(), _LINE)
     lines = textwrap.fill(counts, _LINE, initial_indent="    ", subsequent_indent="    ")
     return (
         f'[{name}]\ntrain = {len(train_labels)}\nseen = {len(seen)}\nsha256 = "{_digest(seen)}"\n'

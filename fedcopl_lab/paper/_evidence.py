@@ -11,7 +11,7 @@ from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import PROFILES, PromptConfig, RunConfig, configure
 from fedcopl_lab.data import known_manifests
 from fedcopl_lab.paper._judge import LEAST_SEEDS
-from fedcopl_lab.paper.items._columns import ALL_SPLITS, SETS_OF_PAPER
+from fedcopl_lab.paper.items._columns import ALL_SPLITS, SETS_OF
 from fedcopl_lab.store import Run, Store
 
 Rows = list[dict[str, Any]]
@@ -25,8 +25,7 @@ Settings = Mapping[str, Any]
 SKEWS: Mapping[str, Settings] = ALL_SPLITS
 """The paper's label skews."""
 
-_SETS: Mapping[str, Mapping[str, Settings]] = {"paper": SETS_OF_PAPER}
-_ENCODERS: Mapping[str, tuple[str, ...]] = {"paper": ("ViT-B-32", "ViT-B-16", "RN50")}
+_ENCODERS: Mapping[str, tuple[str, ...]] = {"mini": ("mini",), "paper": ("ViT-B-32", "ViT-B-16", "RN50")}
 _SMALL_ENCODERS = ("tiny", "tiny-p1", "tiny-rn")
 
 
@@ -64,9 +63,9 @@ class Evidence:
     @property
     def sets(self) -> dict[str, Settings]:
         """The profile's data sets by name, with the settings that choose them."""
-        if self.profile not in _SETS and self.profile not in PROFILES:
+        if self.profile not in SETS_OF and self.profile not in PROFILES:
             raise NotTestedError(f"profile {self.profile} has no runs of FedCoPL")
-        return dict(_SETS.get(self.profile) or {configure(self.profile).dataset: {}})
+        return dict(SETS_OF.get(self.profile) or {configure(self.profile).dataset: {}})
 
     @property
     def encoders(self) -> tuple[str, ...]:

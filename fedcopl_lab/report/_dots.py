@@ -132,7 +132,7 @@ def _measured(
         handles.append(legend_handle("a single run (n = 1)", Look(QUIET, "D", "none", hollow=True)))
     reference = next((row for row in rows if _is_reference(row)), None)
     if reference:
-        name = "zero-shot" if reference.startswith("Zero-shot") else reference
+        name = _SHORT.get(reference, reference)
         handles.append(Line2D([], [], color=QUIET, linestyle=_DASHED, linewidth=0.8, label=name))
     handles += [Line2D([], [], linestyle="none", label=" ")] * (legend_lines - len(handles))
     part.legend(handles=handles, loc="outside lower center", ncols=-(-len(handles) // legend_lines))
@@ -250,9 +250,12 @@ def _broken(rows: list[str]) -> list[str]:
     return [textwrap.fill(row, _NAME_WIDTH) for row in rows]
 
 
+_SHORT = {"Zero-shot CLIP": "zero-shot", "Prompted, before training": "before training"}
+
+
 def _is_reference(series: str) -> bool:
     """Whether the row is what all others are read against."""
-    return series.startswith(("Zero-shot", "paper mode")) or series == UPPER_REFERENCE
+    return series.startswith(("Zero-shot", "Prompted, before", "paper mode")) or series == UPPER_REFERENCE
 
 
 def _row_look(series: str) -> Look:
