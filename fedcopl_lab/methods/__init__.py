@@ -7,6 +7,7 @@ from fedcopl_lab.methods._local_task import LocalTask
 from fedcopl_lab.methods._open import Method, open_method
 from fedcopl_lab.methods._predicting import ClientModels, predict_images
 from fedcopl_lab.methods._prompting import PromptMethod
+from fedcopl_lab.methods._real_clip import StoredFeatures, label_quality, read_features, saturation
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._recipes import RECIPES
 from fedcopl_lab.methods._semi import SemiMethod
@@ -29,13 +30,17 @@ __all__ = [
     "SemiSetting",
     "SemiState",
     "Setting",
+    "StoredFeatures",
     "ZeroShot",
     "copl",
     "cpl",
     "fpl",
+    "label_quality",
     "make_labels",
     "open_method",
     "oracle",
     "predict_images",
+    "read_features",
+    "saturation",
     "upl",
 ]

@@ -9,6 +9,7 @@ from fedcopl_lab.paper.items import GROUPS, ITEMS, SEEDS, Cell, Item, NotRun, di
 from fedcopl_lab.paper.measured import (
     measured,
     measured_claims,
+    measured_clip_labels,
     measured_folder,
     measured_runs,
     write_claims,
@@ -35,6 +36,7 @@ __all__ = [
     "judged_claims",
     "measured",
     "measured_claims",
+    "measured_clip_labels",
     "measured_folder",
     "measured_runs",
     "printed",

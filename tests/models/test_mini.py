@@ -15,7 +15,7 @@ from fedcopl_lab.models._mini_state import FLAT, LAST, read_state
 from fedcopl_lab.models._mini_training import Curriculum, finished, fit
 from fedcopl_lab.models._photo_captions import COARSE, PHOTO_SETS, photo_captions
 
-SHORT = MiniRecipe(epochs=4, batch_size=16, warmup=2, held_out=0.1, filled=5, precision="fp32")
+SHORT = MiniRecipe(epochs=4, batch_size=16, warmup=2, held_out=0.1, filled=5, precision="fp32", threads=1)
 
 
 @pytest.fixture(scope="module")
