@@ -56,6 +56,7 @@ class Evidence:
         self.keys: set[str] = set()
         self.left_out: list[str] = []
         self.stand_in = False
+        self.reads_zero_shot = False
         self._spare: tuple[str, ...] = ()
         self._cache = {} if cache is None else cache
         self._changes = dict(changes or {})
@@ -71,6 +72,17 @@ class Evidence:
     def encoders(self) -> tuple[str, ...]:
         """The profile's frozen models, the default first."""
         return _ENCODERS.get(self.profile, _SMALL_ENCODERS)
+
+    @property
+    def resnet(self) -> str:
+        """The profile's ResNet among its frozen models.
+
+        Raises:
+            NotTestedError: it has none.
+        """
+        if len(self.encoders) < len(_SMALL_ENCODERS):
+            raise NotTestedError(f"about a ResNet, which profile {self.profile} does not have")
+        return self.encoders[-1]
 
     def columns(self, *skews: str) -> dict[str, Settings]:
         """Column name -> settings: every data set at each of the named skews, all of the paper's by default."""
@@ -159,7 +171,7 @@ class Evidence:
             least: fewest cells that make sense; 0 for what only adds to a note, which nobody misses.
 
         Raises:
-            NotTestedError: fewer than ``least`` are stored; the reason of the first missing one.
+            NotTestedError: fewer than ``least`` are stored; the reason of the first missing one, if any is wanted.
         """
         found: dict[str, pd.Series] = {}
         missing: dict[str, NotTestedError] = {}
@@ -169,7 +181,8 @@ class Evidence:
             except NotTestedError as why:
                 missing[name] = why
         if len(found) < least:
-            raise next(iter(missing.values()))
+            nothing = NotTestedError(f"about a comparison that profile {self.profile} does not have")
+            raise next(iter(missing.values()), nothing)
         missed = [name for name in missing if least and not any(spare in name for spare in self._spare)]
         self.left_out += [name for name in missed if name not in self.left_out]
         return found
@@ -213,6 +226,7 @@ class Evidence:
     def _rows(self, seed: int, settings: Settings) -> tuple[str, Rows | None]:
         """The key and rows of one seed's run; None for the rows where it is not stored complete."""
         key = self._key(self._config(seed, settings))
+        self.reads_zero_shot |= settings.get("method") == "zero-shot"
         if key not in self._cache:
             run = self.store.run(key)
             self._cache[key] = run.records() if run.complete else None

@@ -91,15 +91,16 @@ def _stacked(item: Item, lines: pd.DataFrame, cells: pd.DataFrame, paper: pd.Dat
         -(-len(groups) // _ACROSS), min(_ACROSS, len(groups)), sharex=True, sharey=True, squeeze=False
     )
     names = order(name for group in groups.values() for name in group)
+    theirs = ["Zero-shot CLIP" if row == "Prompted, before training" else row for row in rows]
     looks = dict(zip(names, _looks_of_groups(names), strict=True))
     for axes, (title, group) in zip(panels.flat, groups.items(), strict=False):
-        _printed_panel(axes, paper, group, rows, looks)
+        _printed_panel(axes, paper, group, theirs, looks)
         axes.set_title(title)
         axes.xaxis.set_major_locator(MaxNLocator(5, prune="both"))
     for axes in panels.flat[len(groups) :]:
         axes.set_axis_off()
     for axes in panels[:, 0]:
-        axes.set_yticks(range(len(rows)), _broken(rows))
+        axes.set_yticks(range(len(rows)), _broken(theirs))
     for axes in panels[-1]:
         axes.set_xlabel("pseudo-label accuracy (%)" if item.metrics[0] == "label_accuracy" else "accuracy (%)")
     bottom.legend(handles=_printed_handles(looks), loc="outside lower center", ncols=len(names), handlelength=1.2)
