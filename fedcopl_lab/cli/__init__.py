@@ -165,6 +165,7 @@ def _add_export(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     )
     _add_profile(parser)
     parser.add_argument("--out", metavar="FOLDER", help="where to write (default: the package's paper/measured)")
+    parser.add_argument("--partial", action="store_true", help="write the cells that are stored, name the others")
     parser.set_defaults(command=_commands.export)
 
 

@@ -55,7 +55,7 @@ def data(options: argparse.Namespace) -> int:
 def export(options: argparse.Namespace) -> int:
     from fedcopl_lab.cli import _reproduce
 
-    return _reproduce.export(options.profile, options.out)
+    return _reproduce.export(options.profile, options.out, options.partial)
 
 
 def train_embedded(options: argparse.Namespace) -> int:
