@@ -11,13 +11,14 @@ TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope
 
 help:
 	@echo "make reproduce   compute the tables and figures, write figures/report.html"
+	@echo "                 (PROFILE=mini for CIFAR, ITEMS='...' for some of them)"
 	@echo "make test        lint, types, unit tests, every notebook"
 	@echo "make stress      kills, faults, bad input and load, counted into tests/stress/last_run.csv (about 20 minutes)"
 	@echo "make lab         JupyterLab on notebooks/"
 	@echo "make lint        lint and types only"
 
 reproduce: $(READY)
-	$(BIN)/fedcopl-lab reproduce
+	$(BIN)/fedcopl-lab reproduce $(if $(PROFILE),--profile $(PROFILE)) $(if $(ITEMS),--items $(ITEMS))
 
 # notebooks compute their runs for one seed here; the numbers they print are the committed ones of all seeds
 test: lint

@@ -176,18 +176,23 @@ def _add_export(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     )
     _add_profile(parser)
     parser.add_argument("--out", metavar="FOLDER", help="where to write (default: the package's paper/measured)")
+    parser.add_argument("--partial", action="store_true", help="write the cells that are stored, name the others")
     parser.set_defaults(command=_commands.export)
 
 
 def _add_train_embedded(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "train-embedded",
-        help="train the model in the package again from its recipe",
-        description="Trains on rendered glyphs only and writes weights and model card to FOLDER.",
+        help="train a model of the package again from its recipe",
+        description="Trains tiny, tiny-p1 or tiny-rn on rendered glyphs, or mini on its recorded part of CIFAR-10 and "
+        "CIFAR-100, and writes weights and model card to FOLDER. Training mini takes an hour or more; stopped and "
+        "started again with the same FOLDER, it goes on where it was.",
     )
     parser.add_argument("name", nargs="?", default="tiny", help="which model (default: tiny)")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="where to write")
     parser.add_argument("--steps", type=int, help="fewer steps, for a quick look")
+    parser.add_argument("--epochs", type=int, help="mini: passes over its images (default: the recipe's)")
+    parser.add_argument("--minutes", type=float, help="mini: as many epochs as fit into this time")
     parser.set_defaults(command=_commands.train_embedded)
 
 

@@ -55,13 +55,14 @@ def data(options: argparse.Namespace) -> int:
 def export(options: argparse.Namespace) -> int:
     from fedcopl_lab.cli import _reproduce
 
-    return _reproduce.export(options.profile, options.out)
+    return _reproduce.export(options.profile, options.out, options.partial)
 
 
 def train_embedded(options: argparse.Namespace) -> int:
     from fedcopl_lab import models
 
-    print(models.train_embedded(options.name, out_dir=options.out, steps=options.steps))
+    length = {"steps": options.steps, "epochs": options.epochs, "minutes": options.minutes}
+    print(models.train_embedded(options.name, out_dir=options.out, **length))
     return 0
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.data import load_dataset
+from fedcopl_lab.data._seen import seen_positions
 from fedcopl_lab.data._subset import part_sizes, split_name
 from fedcopl_lab.engine._rates import Rates
 from fedcopl_lab.methods._setting import IMAGES_PER_FORWARD
@@ -123,11 +124,13 @@ def _scoring_bytes(config: PromptConfig, rates: Rates, n_train: int, n_test: int
 
 def dataset_sizes(name: str) -> tuple[int, int, int]:
     """Training images, test images and classes of a data set by name; of a part of one as well."""
-    whole, n_images = split_name(name, SIZES)
-    if whole in SIZES:
-        n_train, n_test, n_classes = SIZES[whole]
-        if n_images is not None:
-            n_train, n_test = part_sizes(n_train, n_test, n_images, whole)
+    part = split_name(name, SIZES)
+    if part.whole in SIZES:
+        n_train, n_test, n_classes = SIZES[part.whole]
+        if part.n_images is not None:
+            n_train, n_test = part_sizes(n_train, n_test, part.n_images, part.whole)
+        elif part.unseen:
+            n_train -= len(seen_positions(part.whole))
         return n_train, n_test, n_classes
     if name.startswith("folder:"):
         dataset = load_dataset(name)

@@ -8,6 +8,7 @@ from fedcopl_lab.methods._open import Method, open_method
 from fedcopl_lab.methods._phase_counts import PhaseCounts, phase_counts
 from fedcopl_lab.methods._predicting import ClientModels, predict_images
 from fedcopl_lab.methods._prompting import PromptMethod
+from fedcopl_lab.methods._real_clip import StoredFeatures, label_quality, read_features, saturation
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._recipes import RECIPES
 from fedcopl_lab.methods._semi import SemiMethod
@@ -31,14 +32,18 @@ __all__ = [
     "SemiSetting",
     "SemiState",
     "Setting",
+    "StoredFeatures",
     "ZeroShot",
     "copl",
     "cpl",
     "fpl",
+    "label_quality",
     "make_labels",
     "open_method",
     "oracle",
     "phase_counts",
     "predict_images",
+    "read_features",
+    "saturation",
     "upl",
 ]

@@ -5,10 +5,11 @@ from fedcopl_lab.paper.about import CLAIMS_ABOUT, claims_about
 from fedcopl_lab.paper.claims import claims
 from fedcopl_lab.paper.collect import collect, run_table, runs_of
 from fedcopl_lab.paper.discrepancies import discrepancies
-from fedcopl_lab.paper.items import GROUPS, ITEMS, SEEDS, Cell, Item, NotRun, find_items
+from fedcopl_lab.paper.items import GROUPS, ITEMS, SEEDS, Cell, Item, NotRun, differences, find_items, has_runs
 from fedcopl_lab.paper.measured import (
     measured,
     measured_claims,
+    measured_clip_labels,
     measured_folder,
     measured_runs,
     write_claims,
@@ -28,11 +29,14 @@ __all__ = [
     "claims",
     "claims_about",
     "collect",
+    "differences",
     "discrepancies",
     "find_items",
+    "has_runs",
     "judged_claims",
     "measured",
     "measured_claims",
+    "measured_clip_labels",
     "measured_folder",
     "measured_runs",
     "printed",

@@ -2,7 +2,7 @@
 
 from fedcopl_lab.report._bench_picture import draw_bench
 from fedcopl_lab.report._claims import claim_text
-from fedcopl_lab.report._compare import against_committed, beside, gaps
+from fedcopl_lab.report._compare import against_committed, beside, committed_beside, gaps
 from fedcopl_lab.report._overview import items_markdown, items_table
 from fedcopl_lab.report._page import write_report
 from fedcopl_lab.report._pictures import accuracy_per_client, confidence_entropy, counts_before_after, show_images
@@ -19,6 +19,7 @@ __all__ = [
     "bars",
     "beside",
     "claim_text",
+    "committed_beside",
     "confidence_entropy",
     "confusion",
     "counts_before_after",

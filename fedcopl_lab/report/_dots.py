@@ -91,15 +91,16 @@ def _stacked(item: Item, lines: pd.DataFrame, cells: pd.DataFrame, paper: pd.Dat
         -(-len(groups) // _ACROSS), min(_ACROSS, len(groups)), sharex=True, sharey=True, squeeze=False
     )
     names = order(name for group in groups.values() for name in group)
+    theirs = ["Zero-shot CLIP" if row == "Prompted, before training" else row for row in rows]
     looks = dict(zip(names, _looks_of_groups(names), strict=True))
     for axes, (title, group) in zip(panels.flat, groups.items(), strict=False):
-        _printed_panel(axes, paper, group, rows, looks)
+        _printed_panel(axes, paper, group, theirs, looks)
         axes.set_title(title)
         axes.xaxis.set_major_locator(MaxNLocator(5, prune="both"))
     for axes in panels.flat[len(groups) :]:
         axes.set_axis_off()
     for axes in panels[:, 0]:
-        axes.set_yticks(range(len(rows)), _broken(rows))
+        axes.set_yticks(range(len(rows)), _broken(theirs))
     for axes in panels[-1]:
         axes.set_xlabel("pseudo-label accuracy (%)" if item.metrics[0] == "label_accuracy" else "accuracy (%)")
     bottom.legend(handles=_printed_handles(looks), loc="outside lower center", ncols=len(names), handlelength=1.2)
@@ -132,7 +133,7 @@ def _measured(
         handles.append(legend_handle("a single run (n = 1)", Look(QUIET, "D", "none", hollow=True)))
     reference = next((row for row in rows if _is_reference(row)), None)
     if reference:
-        name = "zero-shot" if reference.startswith("Zero-shot") else reference
+        name = _SHORT.get(reference, reference)
         handles.append(Line2D([], [], color=QUIET, linestyle=_DASHED, linewidth=0.8, label=name))
     handles += [Line2D([], [], linestyle="none", label=" ")] * (legend_lines - len(handles))
     part.legend(handles=handles, loc="outside lower center", ncols=-(-len(handles) // legend_lines))
@@ -250,9 +251,12 @@ def _broken(rows: list[str]) -> list[str]:
     return [textwrap.fill(row, _NAME_WIDTH) for row in rows]
 
 
+_SHORT = {"Zero-shot CLIP": "zero-shot", "Prompted, before training": "before training"}
+
+
 def _is_reference(series: str) -> bool:
     """Whether the row is what all others are read against."""
-    return series.startswith(("Zero-shot", "paper mode")) or series == UPPER_REFERENCE
+    return series.startswith(("Zero-shot", "Prompted, before", "paper mode")) or series == UPPER_REFERENCE
 
 
 def _row_look(series: str) -> Look:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import to_json, write_atomic
 from fedcopl_lab.config import did_you_mean
-from fedcopl_lab.paper.items import Item
+from fedcopl_lab.paper.items import Item, differences
 from fedcopl_lab.paper.measured import measured
 from fedcopl_lab.report._plots import draw
 from fedcopl_lab.report._style import DOUBLE, SINGLE, file_bytes
@@ -203,7 +203,7 @@ def provenance(item: Item | str, numbers: pd.DataFrame, runs: pd.DataFrame, prof
         "title": item.title,
         "question": item.question,
         "metrics": {name: metric_name(name, item.id) for name in sorted(set(numbers["metric"]))},
-        "differs_from_the_paper": list(item.differs),
+        "differs_from_the_paper": list(differences(item, profile)),
         "notebook": f"notebooks/{item.notebook}.ipynb",
         "command": command_of(item, profile),
         "profile": profile,
