@@ -85,6 +85,13 @@ def part_sizes(n_train: int, n_test: int, n: int, name: str) -> tuple[int, int]:
     return train, n - train
 
 
+def counts_of(part: PartName, n_train: int, n_test: int) -> tuple[int, int]:
+    """Training and test images of a part, from those of the whole set."""
+    if part.n_images is not None:
+        return part_sizes(n_train, n_test, part.n_images, part.whole)
+    return n_train - (len(seen_positions(part.whole)) if part.unseen else 0), n_test
+
+
 def draw_part(
     labels: Positions, train: Positions, test: Positions, n: int, name: str, n_train: int | None = None
 ) -> tuple[Positions, Positions]:

@@ -4,7 +4,7 @@ import math
 
 from fedcopl_lab.config import SageConfig
 from fedcopl_lab.data import known_manifests, load_dataset, load_manifest
-from fedcopl_lab.data._subset import part_sizes, split_name
+from fedcopl_lab.data._subset import counts_of, split_name
 from fedcopl_lab.engine._plan import RunPlan
 from fedcopl_lab.engine._semi_rates import SemiRates, measure_semi_rates
 from fedcopl_lab.methods import RECIPES
@@ -61,10 +61,9 @@ def image_counts(config: SageConfig) -> tuple[int, int, int]:
     if config.dataset.startswith("folder:"):
         dataset = load_dataset(config.dataset, image_size=config.image_size)
         return len(dataset.train_indices), len(dataset.test_indices), dataset.images.shape[-1]
-    name, part = split_name(config.dataset, known_manifests())
-    manifest = load_manifest(name)
-    sizes = manifest.n_train, manifest.n_test
-    n_train, n_test = sizes if part is None else part_sizes(*sizes, part, name)
+    part = split_name(config.dataset, known_manifests())
+    manifest = load_manifest(part.whole)
+    n_train, n_test = counts_of(part, manifest.n_train, manifest.n_test)
     return n_train, n_test, config.image_size or manifest.image_size[0]
 
 
