@@ -1,7 +1,6 @@
 """The command line, ``fedcopl-lab COMMAND``: reproduce, run, runs, claims, data, export, plan, bench and others."""
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -9,7 +8,7 @@ from typing import NoReturn
 from fedcopl_lab import __version__
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.cli import _commands
-from fedcopl_lab.cli._interrupts import EXIT_CODE, INTERRUPTED, prompt_interrupts
+from fedcopl_lab.cli._interrupts import EXIT_CODE, INTERRUPTED, end_now, prompt_interrupts
 
 EXAMPLES = """\
 examples:
@@ -44,7 +43,7 @@ def entry() -> NoReturn:
     if status == EXIT_CODE:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(status)
+        end_now()
     sys.exit(status)
 
 

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 INTERRUPTED = "\nfedcopl-lab: interrupted; what was stored is kept, the same command goes on from there"
 EXIT_CODE = 130
@@ -52,7 +52,15 @@ def _watch(near: socket.socket, ended: threading.Event) -> None:
             os.write(2, f"{INTERRUPTED}\n".encode())
             for process in multiprocessing.active_children():
                 process.terminate()
-            os._exit(EXIT_CODE)
+            end_now()
+
+
+def end_now() -> NoReturn:
+    """End without taking the process down piece by piece; only named semaphores are given back."""
+    from multiprocessing import util
+
+    util._run_finalizers(0)  # type: ignore[attr-defined]  # else the tracker of semaphores warns on the terminal
+    os._exit(EXIT_CODE)
 
 
 def _quiet(hook: Callable[[Any], object]) -> Callable[[Any], None]:
