@@ -22,8 +22,8 @@ FEW = ("zero-shot", "FedOTP", "FedCoPL", "FedMatch", "SAGE")
 PROMPTING = {"dataset": "digits:300", "rounds": 2, "local_epochs": 1, "refresh_every": 1, "n_clients": 3,
              "scheme": "iid", "n_text": 2, "n_visual": 1, "shots": 2}  # fmt: skip
 STRICT = {"q_conf": 0.9, "q_ent": 0.9}
-SEMI = {"rounds": 3, "width": 0.25, "n_probe": 20, "steps_per_epoch": 1, "threshold": 0.3, "participation": 0.2,
-        "fedlabel_burn_in": 1, "fedmatch_lookup_every": 1}  # fmt: skip
+SEMI = {"rounds": 3, "width": 0.25, "n_probe": 20, "steps_per_epoch": 1, "threshold": 0.3, "participation": 0.2}
+EARLY: dict[str, dict[str, Any]] = {"FedLabel": {"fedlabel_burn_in": 1}, "FedMatch": {"fedmatch_lookup_every": 1}}
 
 Configs = list[lab.RunConfig]
 
@@ -32,7 +32,7 @@ def configs_of(methods: tuple[str, ...]) -> Configs:
     """The smallest run of each method that still has two rounds, and a memory where the method keeps one."""
     found = []
     for method in methods:
-        changes: dict[str, Any] = SEMI if method in SAGE_METHODS else PROMPTING | STRICT
+        changes: dict[str, Any] = SEMI | EARLY.get(method, {}) if method in SAGE_METHODS else PROMPTING | STRICT
         if method == "zero-shot":
             changes = {"dataset": "digits:300", "n_clients": 3, "scheme": "iid"}
         found.append(lab.configure("smoke", method=method, **changes))
