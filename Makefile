@@ -8,22 +8,28 @@ WORKERS ?= 2
 # one thread per process: the workers share the cores, and runs are keyed by their thread count
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope
 
-.PHONY: reproduce test test-cluster lab lint format lock help
+.PHONY: reproduce test test-cluster stress lab lint format docs lock help
 
 help:
 	@echo "make reproduce   compute the tables and figures, write figures/report.html"
+	@echo "                 (PROFILE=mini for CIFAR, ITEMS='...' for some of them)"
 	@echo "make test        lint, types, unit tests, every notebook"
+	@echo "make stress      kills, faults, bad input and load, counted into tests/stress/last_run.csv (about 20 minutes)"
 	@echo "make test-cluster  the tests that need Flower and Ray, in an environment of their own"
 	@echo "make lab         JupyterLab on notebooks/"
 	@echo "make lint        lint and types only"
 
 reproduce: $(READY)
-	$(BIN)/fedcopl-lab reproduce
+	$(BIN)/fedcopl-lab reproduce $(if $(PROFILE),--profile $(PROFILE)) $(if $(ITEMS),--items $(ITEMS))
 
 # notebooks compute their runs for one seed here; the numbers they print are the committed ones of all seeds
 test: lint
 	$(TEST) --jaxtyping-packages=fedcopl_lab,beartype.beartype tests
 	FEDCOPL_LAB_SEEDS=1 $(TEST) --nbval --nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg --nbval-cell-timeout=600 notebooks
+
+# the tests run a few of each; this runs all of them
+stress: $(READY)
+	$(BIN)/python tests/stress --out tests/stress/last_run.csv
 
 # Flower holds some packages back, so it gets an environment of its own; Ray leaves files open at exit
 test-cluster: $(CLUSTER)/.ready
@@ -40,6 +46,10 @@ lint: $(READY)
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# the README's table of items, notebooks/README.md and the links between notebooks
+docs: $(READY)
+	$(BIN)/python tests/front_door/front_door.py
 
 # needs uv; the lock holds every platform and no index address
 lock:

@@ -27,9 +27,11 @@ _WHERE = {
     **dict.fromkeys(_MODELS, ".models"),
     **dict.fromkeys(("run", "sweep"), ".engine"),
     **dict.fromkeys(("Run", "Store", "runs"), ".store"),
+    **{part: f".{part}" for part in ("paper", "report", "widgets")},
 }
 
 if TYPE_CHECKING:  # the same names, for type checkers and editors
+    from fedcopl_lab import paper, report, widgets
     from fedcopl_lab.data import (
         Dataset,
         Federation,

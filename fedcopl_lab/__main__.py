@@ -1,8 +1,6 @@
 """``python -m fedcopl_lab``, the same as ``fedcopl-lab``."""
 
-import sys
-
-from fedcopl_lab.cli import main
+from fedcopl_lab.cli import entry
 
 if __name__ == "__main__":
-    sys.exit(main())
+    entry()

@@ -1,12 +1,19 @@
 """Files that are there whole or not at all, and where the project keeps them."""
 
+import glob
 import json
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from fedcopl_lab._errors import StoreError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 
 def write_atomic(path: Path, content: bytes | str) -> None:
@@ -14,14 +21,18 @@ def write_atomic(path: Path, content: bytes | str) -> None:
     data = content.encode() if isinstance(content, str) else content
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        _remove_leftovers(path)
+        handle, temporary = _temporary_beside(path)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
+                os.chmod(temporary, 0o644)
+                if fcntl is not None:  # still open, and so still locked, when it gets its name
+                    os.replace(temporary, path)
+            if fcntl is None:  # Windows renames closed files only
+                os.replace(temporary, path)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
@@ -70,6 +81,28 @@ def store_root() -> Path:
         return Path(chosen).expanduser().resolve()
     root = checkout_root()
     return root / "runs" if root else Path.home() / ".fedcopl_lab" / "runs"
+
+
+def _temporary_beside(path: Path) -> tuple[int, str]:
+    """An open file for the new content, locked while its writer lives."""
+    while True:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        if fcntl is None:
+            return handle, temporary
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            return handle, temporary
+        os.close(handle)  # taken for a dead writer's file before it was locked
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Delete what writers of the same file left behind when they were killed."""
+    if fcntl is None:
+        return
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        with suppress(OSError), open(leftover, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # refused while the writer lives
+            leftover.unlink()
 
 
 def _sync_folder(folder: Path) -> None:

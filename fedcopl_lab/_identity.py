@@ -5,6 +5,8 @@ from functools import lru_cache
 
 from fedcopl_lab.config import PromptConfig, RunConfig, run_key
 from fedcopl_lab.data import known_manifests, load_manifest, read_manifest_table
+from fedcopl_lab.data._seen import TAILS, seen_sha256
+from fedcopl_lab.data._subset import split_name
 
 
 def key_of(config: RunConfig) -> str:
@@ -18,6 +20,9 @@ def _data_sha(name: str) -> str:
     if name in known_manifests("dataset") and load_manifest(name).content_known:
         manifest = load_manifest(name)
         pinned: tuple[str, ...] = (manifest.content_sha256, manifest.split_sha256)
+    elif (part := split_name(name, TAILS)).unseen:  # a recorded draw: needs no images
+        manifest = load_manifest(part.whole)
+        pinned = (manifest.content_sha256, manifest.split_sha256, seen_sha256(part.whole), name)
     else:
         from fedcopl_lab.data import load_dataset  # a user's folder, or a set whose content no manifest pins
 
@@ -32,5 +37,5 @@ def _weights_sha(name: str, weights: str) -> str:
     if name not in known_manifests("weights"):
         from fedcopl_lab.models import load_clip
 
-        load_clip(name)  # says what is known and what to do
+        load_clip(name, weights="random" if weights == "random" else None)  # says what is known and what to do
     return "random" if weights == "random" else str(read_manifest_table(name)["sha256"])

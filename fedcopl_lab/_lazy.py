@@ -10,7 +10,7 @@ def lazy_names(package: str, where: Mapping[str, str]) -> tuple[Callable[[str], 
 
     Args:
         package: the package's ``__name__``.
-        where: public name -> module, relative to the package.
+        where: public name -> module, relative to the package; a name that is the module's own stands for the module.
 
     >>> __getattr__, __dir__ = lazy_names(__name__, {"load_dataset": "._datasets"})
     """
@@ -18,7 +18,8 @@ def lazy_names(package: str, where: Mapping[str, str]) -> tuple[Callable[[str], 
     def load(name: str) -> Any:
         if name not in where:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(where[name], package), name)
+        module = importlib.import_module(where[name], package)
+        return module if where[name] == f".{name}" else getattr(module, name)
 
     def names() -> list[str]:
         return sorted(where)

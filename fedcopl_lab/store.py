@@ -1,5 +1,6 @@
 """The run store: one folder per run key, written a round at a time, resumable, shared by locks."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,8 +12,9 @@ import pandas as pd
 from filelock import FileLock, Timeout
 
 from fedcopl_lab._errors import FedCoPLError, StoreError
-from fedcopl_lab._files import read_json, store_root, to_json, write_atomic
-from fedcopl_lab.config import RunConfig, config_from, setting_names
+from fedcopl_lab._files import store_root, to_json, write_atomic
+from fedcopl_lab._run_files import REMEDY, read_table, read_tensors, tensor_bytes
+from fedcopl_lab.config import PromptConfig, RunConfig, config_from, setting_names
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,34 +53,48 @@ class Run:
         """The configuration that was run."""
         path = self.path / "config.json"
         try:
-            return config_from(read_json(path))
-        except TypeError as error:  # written by a version with other settings
-            raise StoreError(f"{path} does not fit this version ({error}); remove its run folder") from error
+            return config_from(read_table(path))
+        except StoreError:
+            raise
+        except (TypeError, FedCoPLError) as error:
+            raise StoreError(
+                f"{path} does not fit this version ({error}); read it with the version that wrote it, or remove its "
+                "run folder"
+            ) from error
 
     @property
     def result(self) -> dict[str, Any]:
         """The last round's numbers."""
-        return dict(read_json(self.path / "result.json"))
+        return read_table(self.path / "result.json")
 
     @property
     def environment(self) -> dict[str, Any]:
         """Machine, packages and time of the computation."""
-        return dict(read_json(self.path / "environment.json"))
+        return read_table(self.path / "environment.json")
 
     @property
     def split(self) -> dict[str, Any]:
         """Training and test image indices of each client, with their sha256."""
-        return dict(read_json(self.path / "split.json"))
+        return read_table(self.path / "split.json")
 
     @property
     def seconds(self) -> float:
         """Wall-clock seconds of all rounds."""
         path = self.path / "seconds.json"
-        return float(sum(read_json(path).values())) if path.is_file() else 0.0
+        if not path.is_file():
+            return 0.0
+        try:
+            return float(sum(read_table(path).values()))
+        except TypeError as error:
+            raise StoreError(f"{path} holds something else than seconds; {REMEDY}") from error
 
     def records(self) -> list[dict[str, Any]]:
         """The rounds' rows as stored, with lists per client and, where labels were made, their counts."""
-        return [read_json(path) for path in sorted((self.path / "rounds").glob("[0-9]*.json"))]
+        found = [(path, read_table(path, ("round",))) for path in self._row_files()]
+        for path, row in found:
+            if row["round"] != int(path.stem):
+                raise StoreError(f"{path} is the row of round {row['round']!r}; {REMEDY}")
+        return [row for _, row in found]
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -90,10 +106,13 @@ class Run:
     @property
     def clients(self) -> pd.DataFrame:
         """One row per round and client: accuracy, test images, selected images, pseudo-label accuracy."""
-        frames = [
-            pd.DataFrame(row["clients"]).rename_axis("client").reset_index().assign(round=row["round"])
-            for row in self.records()
-        ]
+        try:
+            frames = [
+                pd.DataFrame(row["clients"]).rename_axis("client").reset_index().assign(round=row["round"])
+                for row in self.records()
+            ]
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(f"a row of {self.path} holds no clients as they are stored ({error}); {REMEDY}") from error
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
     @property
@@ -102,7 +121,13 @@ class Run:
         return {row["round"]: row["labels"] for row in self.records() if "labels" in row}
 
     def load_prompts(self) -> "dict[str, Tensor]":
-        """The stored prompts: ``text`` and ``visual`` per client, [K, …], and the server's where it has them."""
+        """The stored prompts: ``text`` and ``visual`` per client, [K, …], and the server's where it has them.
+
+        Raises:
+            FedCoPLError: a run that trains a whole model instead of prompts.
+        """
+        if not isinstance(self.config, PromptConfig):
+            raise FedCoPLError(f"{self.config.label} trains a model, not prompts; load_state() has it as model/...")
         tensors = self.load_state()
         prompts = {name: value for name, value in tensors.items() if name.startswith(("clients.", "server."))}
         return {name.removeprefix("clients.").replace("server.", "server_"): value for name, value in prompts.items()}
@@ -126,12 +151,14 @@ class Run:
 
     def rounds_done(self) -> int:
         """Rounds that are stored; a row is written only after its state."""
-        done = [int(path.stem) for path in (self.path / "rounds").glob("[0-9]*.json")]
-        return max(done, default=0)
+        return max((int(path.stem) for path in self._row_files()), default=0)
 
     def __repr__(self) -> str:
         state = "complete" if self.complete else f"{self.rounds_done()} rounds stored"
         return f"Run({self.key}: {self.config.label}, {state})"
+
+    def _row_files(self) -> list[Path]:
+        return sorted(path for path in (self.path / "rounds").glob("[0-9]*.json") if path.stem.isdecimal())
 
     def _state_file(self, round_index: int) -> Path:
         return self.path / f"state-{round_index:04d}.safetensors"
@@ -140,9 +167,9 @@ class Run:
         """Store a round: first the state, then the row that makes it count, then the old state goes."""
         number = row["round"]
         if tensors:
-            write_atomic(self._state_file(number), _tensor_bytes(tensors))
+            write_atomic(self._state_file(number), tensor_bytes(tensors))
         timing = self.path / "seconds.json"
-        so_far = read_json(timing) if timing.is_file() else {}
+        so_far = read_table(timing) if timing.is_file() else {}
         write_atomic(timing, to_json({**so_far, f"{number:04d}": round(seconds, 3)}))
         write_atomic(self.path / "rounds" / f"{number:04d}.json", to_json(row))
         self._drop_older_states(number)
@@ -173,7 +200,9 @@ class Store:
         self.root = Path(root).resolve() if root else store_root()
 
     def run(self, key: str) -> Run:
-        """The run of that key, whether or not it exists yet."""
+        """The run of that key, whether or not it exists yet; refuses a key that is no name of a folder."""
+        if not re.fullmatch(r"\w[\w.-]{0,99}", key):
+            raise FedCoPLError(f"{key[:100]!r} is no run key; expected one as of `fedcopl-lab runs list`")
         return Run(self.root / key)
 
     def find(self, prefix: str) -> Run:
@@ -244,20 +273,3 @@ def runs(store: Store | None = None, **filters: Any) -> pd.DataFrame:
             last = run.result if run.complete else {}
             rows.append({"key": run.key, "complete": run.complete, **settings, **last, "seconds": run.seconds})
     return pd.DataFrame(rows)
-
-
-def read_tensors(path: Path) -> "dict[str, Tensor]":
-    """The tensors of a safetensors file, or an error that names the file."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise StoreError(f"cannot read {path}: {error}; remove its run folder to compute the run again") from error
-
-
-def _tensor_bytes(tensors: "dict[str, Tensor]") -> bytes:
-    from safetensors.torch import save
-
-    return save(tensors)

@@ -2,7 +2,9 @@
 
 import pytest
 
-from fedcopl_lab.store import Store
+import fedcopl_lab as lab
+from fedcopl_lab._identity import key_of
+from fedcopl_lab.store import Run, Store
 
 
 @pytest.fixture(autouse=True)
@@ -15,3 +17,31 @@ def _own_store(tmp_path, monkeypatch):
 @pytest.fixture
 def store(tmp_path):
     return Store(tmp_path / "runs")
+
+
+@pytest.fixture
+def power_cut(monkeypatch):
+    """Function: a run of which so many rounds are stored when the process ends; the next call has to go on."""
+
+    def cut(config: lab.RunConfig, store: Store, after: int) -> Run:
+        from fedcopl_lab.methods import PromptMethod, SemiMethod
+
+        def ends_after(step):
+            def stepped(self, state):
+                if state.round == after:
+                    raise RuntimeError("power cut")
+                return step(self, state)
+
+            return stepped
+
+        with monkeypatch.context() as patch:
+            for kind in (PromptMethod, SemiMethod):
+                patch.setattr(kind, "step", ends_after(kind.step))
+            with pytest.raises(RuntimeError, match="power cut"):
+                lab.run(config, store, progress=False)
+        run = store.run(key_of(config))
+        assert run.rounds_done() == after
+        assert not run.complete
+        return run
+
+    return cut

@@ -253,7 +253,10 @@ def test_the_values_of_the_profiles():
     assert (smoke.batch_size, smoke.n_text, smoke.n_visual, smoke.min_train, smoke.min_test) == (32, 8, 5, 10, 5)
     assert (paper.n_clients, paper.rounds, paper.local_epochs, paper.refresh_every) == (10, 20, 10, 5)
     assert (paper.batch_size, paper.n_text, paper.clip, paper.beta) == (64, 16, "ViT-B-32", 0.1)
-    for config in (smoke, paper):
+    mini = configure("mini")
+    assert (mini.dataset, mini.clip, mini.n_clients, mini.shots) == ("cifar10:unseen:6000", "mini", 10, 16)
+    assert (mini.rounds, mini.local_epochs, mini.refresh_every, mini.batch_size, mini.n_text) == (6, 2, 2, 32, 8)
+    for config in (smoke, mini, paper):
         assert (config.lr, config.momentum, config.weight_decay) == (0.1, 0.9, 0.05)
         assert (config.q_conf, config.q_ent, config.aggregate, config.labeller) == (0.5, 0.5, "visual", "CoPL")
 
@@ -279,7 +282,7 @@ def test_the_environment_names_the_profile(monkeypatch):
     assert configure() == configure("paper")
     assert configure("smoke").profile == "smoke"
     monkeypatch.setenv("FEDCOPL_LAB_PROFILE", "papr")
-    with pytest.raises(FedCoPLError, match=r"profile 'papr'; did you mean 'paper'\?; known: smoke, paper"):
+    with pytest.raises(FedCoPLError, match=r"profile 'papr'; did you mean 'paper'\?; known: smoke, mini, paper"):
         configure()
 
 

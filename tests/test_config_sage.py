@@ -14,6 +14,7 @@ from fedcopl_lab.config import (
     SAGE_METHODS,
     SAGE_PROFILES,
     config_from,
+    readers_of,
     run_key,
     setting_names,
 )
@@ -126,9 +127,20 @@ def test_the_list_of_other_values_is_whole():
 
 
 def test_every_field_changes_the_key_and_all_keys_differ():
-    base = smoke()
-    keys = {key(dataclasses.replace(base, **{name: value})) for name, value in OTHER.items()}
-    assert len(keys | {key(base)}) == len(OTHER) + 1
+    bases = {name: configure("smoke", method=(readers_of(name) or ["SAGE"])[0]) for name in OTHER}
+    keys = {name: key(dataclasses.replace(base, **{name: OTHER[name]})) for name, base in bases.items()}
+    assert len(set(keys.values())) == len(OTHER)
+    assert all(keys[name] != key(base) for name, base in bases.items())
+
+
+@pytest.mark.parametrize("method", SAGE_METHODS)
+def test_a_setting_that_a_method_does_not_read_is_refused(method):
+    for name, value in OTHER.items():
+        readers = readers_of(name)
+        if readers is None or method in readers:
+            continue
+        with pytest.raises(FedCoPLError, match=f"{name}=.* would change nothing in .*; it is read by .*: leave it at"):
+            configure("smoke", method=method, **{name: value})
 
 
 def test_a_configuration_comes_back_from_its_values():
@@ -198,7 +210,6 @@ def test_every_choice_is_checked(name):
         ("kappa", -1.0),
         ("kappa", math.inf),
         ("lambda_u", -1.0),
-        ("mu_prox", math.nan),
         ("label_share", 0.0),
         ("label_share", 1.0),
         ("width", 0.0),

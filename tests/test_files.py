@@ -85,3 +85,20 @@ def test_where_runs_are_kept(tmp_path, monkeypatch):
     before = store_root()
     monkeypatch.chdir(tmp_path)
     assert store_root() == before  # whatever the working directory is
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks that the kernel frees")
+def test_the_next_writer_removes_what_a_killed_one_left_and_nothing_else(tmp_path):
+    import fcntl
+
+    (tmp_path / ".row.json.dead.part").write_text("half")
+    (tmp_path / ".other.json.dead.part").write_text("half")
+    with open(tmp_path / ".row.json.alive.part", "w") as alive:
+        fcntl.flock(alive, fcntl.LOCK_EX)
+        write_atomic(tmp_path / "row.json", "whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".other.json.dead.part",
+        ".row.json.alive.part",
+        "row.json",
+    ]
+    assert (tmp_path / "row.json").read_text() == "whole"

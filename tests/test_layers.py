@@ -18,7 +18,7 @@ LAYERS = (
     ("models",),
     ("steps",),
     ("methods",),
-    ("store", "_identity"),
+    ("store", "_run_files", "_identity"),
     ("engine",),
     ("paper",),
     ("report",),

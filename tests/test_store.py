@@ -270,6 +270,12 @@ def test_an_unknown_filter_is_refused(store):
         runs(store, bta=0.1)
 
 
+@pytest.mark.parametrize("key", ["", "..", "a/b", "/etc", ".locks", "a" * 200, "a\0"])
+def test_a_key_that_is_no_name_of_a_folder_is_refused(store, key):
+    with pytest.raises(FedCoPLError, match="is no run key; expected one as of `fedcopl-lab runs list`"):
+        store.run(key)
+
+
 def test_find_by_the_beginning_of_a_key(store):
     for key in ("abc1", "abd2"):
         with begun(store, key):

@@ -3,11 +3,13 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from fedcopl_lab import __version__
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.cli import _commands
 from fedcopl_lab.cli._federate_options import add_federate
+from fedcopl_lab.cli._interrupts import EXIT_CODE, INTERRUPTED, end_now, prompt_interrupts
 
 EXAMPLES = """\
 examples:
@@ -24,18 +26,26 @@ interrupted one goes on where it stopped."""
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0 when it worked, 1 when a check failed, 2 for bad input, 130 after Ctrl-C."""
-    options = _parser().parse_args(arguments)
     try:
-        return int(options.command(options) or 0)
+        with prompt_interrupts():
+            options = _parser().parse_args(arguments)
+            return int(options.command(options) or 0)
     except FedCoPLError as error:
         print(f"fedcopl-lab: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(
-            "\nfedcopl-lab: interrupted; what was stored is kept, the same command goes on from there",
-            file=sys.stderr,
-        )
-        return 130
+        print(INTERRUPTED, file=sys.stderr)
+        return EXIT_CODE
+
+
+def entry() -> NoReturn:
+    """What the shell calls: after Ctrl-C nothing is taken down piece by piece, which takes a busy machine seconds."""
+    status = main()
+    if status == EXIT_CODE:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        end_now()
+    sys.exit(status)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -89,6 +99,7 @@ def _add_reproduce(commands: "argparse._SubParsersAction[argparse.ArgumentParser
     parser.add_argument(
         "--out", metavar="FOLDER", help="where figures and report go (default: figures/ of the checkout)"
     )
+    parser.add_argument("--svg", action="store_true", help="write every picture as SVG too")
     parser.add_argument("--open", action="store_true", help="open the report in a browser at the end")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.add_argument(
@@ -173,18 +184,23 @@ def _add_export(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     )
     _add_profile(parser)
     parser.add_argument("--out", metavar="FOLDER", help="where to write (default: the package's paper/measured)")
+    parser.add_argument("--partial", action="store_true", help="write the cells that are stored, name the others")
     parser.set_defaults(command=_commands.export)
 
 
 def _add_train_embedded(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
         "train-embedded",
-        help="train the model in the package again from its recipe",
-        description="Trains on rendered glyphs only and writes weights and model card to FOLDER.",
+        help="train a model of the package again from its recipe",
+        description="Trains tiny, tiny-p1 or tiny-rn on rendered glyphs, or mini on its recorded part of CIFAR-10 and "
+        "CIFAR-100, and writes weights and model card to FOLDER. Training mini takes an hour or more; stopped and "
+        "started again with the same FOLDER, it goes on where it was.",
     )
     parser.add_argument("name", nargs="?", default="tiny", help="which model (default: tiny)")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="where to write")
     parser.add_argument("--steps", type=int, help="fewer steps, for a quick look")
+    parser.add_argument("--epochs", type=int, help="mini: passes over its images (default: the recipe's)")
+    parser.add_argument("--minutes", type=float, help="mini: as many epochs as fit into this time")
     parser.set_defaults(command=_commands.train_embedded)
 
 
@@ -239,7 +255,22 @@ def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
     parser.add_argument("--threads", type=int, help="CPU threads (default: torch's own)")
     parser.add_argument("--out", metavar="FOLDER", help="where to write (default: figures/ of the checkout)")
+    parser.add_argument("--compile", action="store_true", help="compile our form's models; needs a C++ compiler")
+    parser.add_argument("--exact", action="store_true", help="also tell both forms' distance to a step in float64")
     parser.set_defaults(command=_commands.bench_sage)
+    parser = verbs.add_parser(
+        "widgets",
+        help="how long a move of each explorer takes",
+        description="Moves one control of every explorer on made-up data, in place and with a new figure each time; "
+        "writes figures/ours_bench_widgets.{csv,pdf,png,json}.",
+    )
+    parser.add_argument("--clients", type=int, default=10, metavar="N", help="number of clients (default: 10)")
+    parser.add_argument("--classes", type=int, default=10, metavar="N", help="number of classes (default: 10)")
+    parser.add_argument("--images", type=int, default=1000, metavar="N", help="images of each client (default: 1000)")
+    parser.add_argument("--moves", type=int, default=12, metavar="N", help="timed moves of each (default: 12)")
+    parser.add_argument("--threads", type=int, help="CPU threads (default: torch's own)")
+    parser.add_argument("--out", metavar="FOLDER", help="where to write (default: figures/ of the checkout)")
+    parser.set_defaults(command=_commands.bench_widgets)
 
 
 def _add_profile(parser: argparse.ArgumentParser) -> None:

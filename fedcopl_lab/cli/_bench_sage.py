@@ -2,11 +2,15 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from fedcopl_lab._files import to_json, write_atomic
 from fedcopl_lab.cli._reproduce import figures_folder
+
+if TYPE_CHECKING:
+    from fedcopl_lab.engine._bench_sage import SageTiming
 
 NAME = "ours_bench_sage"
 
@@ -26,13 +30,15 @@ def bench(options: argparse.Namespace) -> int:
     rows = []
     for width in options.width:
         for timing in bench_sage(
-            width, options.dtype, options.batch, options.unlabelled, options.repeats, options.device
-        ):
+            width, options.dtype, options.batch, options.unlabelled, options.repeats, options.device,
+            compiled=options.compile, exact=options.exact,
+        ):  # fmt: skip
             rows.append(timing.row())
             print(
                 f"width {width:g} {timing.dtype}: {timing.seconds_plain:.3f} s -> {timing.seconds:.3f} s, "
                 f"{timing.speed_up:.2f}x, of which views {timing.seconds_views:.3f} s; views differ by "
-                f"{timing.view_difference:.1e}, parameters by {timing.parameter_difference:.1e} of the step",
+                f"{timing.view_difference:.1e}, parameters by {timing.parameter_difference:.1e} of the step"
+                + _errors(timing),
                 flush=True,
             )
     table = pd.DataFrame(rows)
@@ -48,3 +54,9 @@ def bench(options: argparse.Namespace) -> int:
         write_atomic(folder / name, content)
     print(f"wrote {', '.join(written)} to {folder}")
     return 0
+
+
+def _errors(timing: "SageTiming") -> str:
+    if timing.error is None or timing.error_plain is None:
+        return ""
+    return f"; from a step in float64: plain form {timing.error_plain:.1e}, ours {timing.error:.1e}"

@@ -12,7 +12,7 @@ def reproduce(options: argparse.Namespace) -> int:
     return _reproduce.reproduce(
         profile=options.profile, names=options.items, seeds=options.seeds, device=options.device, jobs=options.jobs,
         out=options.out, open_report=options.open, progress=not options.quiet, dry=options.dry_run,
-        engine=options.engine, shard=options.shard,
+        svg=options.svg, engine=options.engine, shard=options.shard,
     )  # fmt: skip
 
 
@@ -55,13 +55,14 @@ def data(options: argparse.Namespace) -> int:
 def export(options: argparse.Namespace) -> int:
     from fedcopl_lab.cli import _reproduce
 
-    return _reproduce.export(options.profile, options.out)
+    return _reproduce.export(options.profile, options.out, options.partial)
 
 
 def train_embedded(options: argparse.Namespace) -> int:
     from fedcopl_lab import models
 
-    print(models.train_embedded(options.name, out_dir=options.out, steps=options.steps))
+    length = {"steps": options.steps, "epochs": options.epochs, "minutes": options.minutes}
+    print(models.train_embedded(options.name, out_dir=options.out, **length))
     return 0
 
 
@@ -79,6 +80,12 @@ def bench_step(options: argparse.Namespace) -> int:
 
 def bench_sage(options: argparse.Namespace) -> int:
     from fedcopl_lab.cli._bench_sage import bench
+
+    return bench(options)
+
+
+def bench_widgets(options: argparse.Namespace) -> int:
+    from fedcopl_lab.cli._bench_widgets import bench
 
     return bench(options)
 

@@ -27,6 +27,7 @@ def doctor() -> int:
         ("data: digits", _digits),
         ("data: papers' sets", _paper_sets),
         ("weights: tiny", _tiny),
+        ("weights: mini", _mini),
         ("weights: OpenAI CLIP", _openai_weights),
         ("run store", _store),
         ("disk", _disk),
@@ -108,6 +109,17 @@ def _tiny() -> str:
     from fedcopl_lab.models import load_clip
 
     return f"sha256 {load_clip('tiny').sha256[:12]}… as in its manifest"
+
+
+def _mini() -> str:
+    from fedcopl_lab.models import load_clip
+    from fedcopl_lab.models.clip import MINI, check_packaged
+
+    try:
+        check_packaged(MINI)
+    except FedCoPLError as error:
+        raise _MissingError("not in the package; train them with `fedcopl-lab train-embedded mini`") from error
+    return f"sha256 {load_clip(MINI).sha256[:12]}… as in its manifest"
 
 
 def _openai_weights() -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.cli._inputs import missing_inputs, not_stored
-from fedcopl_lab.config import PromptConfig, RunConfig
+from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig
 from fedcopl_lab.paper import measured_runs
 from fedcopl_lab.store import Store
 
@@ -52,21 +52,24 @@ def _committed_seconds(config: RunConfig) -> float | None:
 
 
 def _planned(config: RunConfig) -> tuple[float | None, float | None]:
-    from fedcopl_lab.engine import measure_rates, plan_run
+    from fedcopl_lab.engine import measure_rates, plan_run, plan_semi_run
     from fedcopl_lab.engine._plan import dataset_sizes
 
-    if not isinstance(config, PromptConfig):
-        return None, None
     try:
-        rates = measure_rates(
-            config.clip,
-            dataset_sizes(config.dataset)[2],
-            device=config.device,
-            precision=config.precision,
-            repeats=1,
-            clients=config.clients_per_forward,
-        )
-        plan = plan_run(config, rates)
+        if isinstance(config, SageConfig):
+            plan = plan_semi_run(config)
+        elif isinstance(config, PromptConfig):
+            rates = measure_rates(
+                config.clip,
+                dataset_sizes(config.dataset)[2],
+                device=config.device,
+                precision=config.precision,
+                repeats=1,
+                clients=config.clients_per_forward,
+            )
+            plan = plan_run(config, rates)
+        else:
+            return None, None
     except FedCoPLError:  # a model or data set whose cost is not counted
         return None, None
     return plan.seconds, plan.bytes

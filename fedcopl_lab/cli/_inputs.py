@@ -23,9 +23,10 @@ def _stored(config: RunConfig, store: Store) -> bool:
 def missing_inputs(configs: Sequence[RunConfig]) -> list[str]:
     """One line for each data set and each model's weights that is not here, with the remedy."""
     from fedcopl_lab.data import known_manifests, state_of
+    from fedcopl_lab.data._subset import split_name
 
-    lines = []
-    for name in sorted({config.dataset for config in configs} & set(known_manifests("dataset"))):
+    lines, known = [], known_manifests("dataset")
+    for name in sorted({split_name(config.dataset, known).whole for config in configs} & set(known)):
         state = state_of(name)
         if state in ("absent", "partly"):
             lines.append(f"data set {name}: {'not here' if state == 'absent' else 'only in part here'}; "
@@ -47,11 +48,13 @@ def check_inputs(configs: Sequence[RunConfig]) -> None:
 
 def _missing_weights(name: str) -> str:
     from fedcopl_lab.models._weights import OPENAI_MODELS, find_weights
+    from fedcopl_lab.models.clip import check_packaged
 
-    if name not in OPENAI_MODELS:
-        return ""
     try:
-        find_weights(name)
+        if name in OPENAI_MODELS:
+            find_weights(name)
+        else:
+            check_packaged(name)
     except FedCoPLError as error:
         return f"weights {name}: {error}"
     return ""

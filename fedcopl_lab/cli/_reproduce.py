@@ -3,7 +3,7 @@
 import os
 import time
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -19,6 +19,7 @@ from fedcopl_lab.paper import (
     Item,
     collect,
     find_items,
+    has_runs,
     measured,
     measured_claims,
     measured_folder,
@@ -43,11 +44,13 @@ def reproduce(
     open_report: bool = False,
     progress: bool = True,
     dry: bool = False,
+    svg: bool = False,
     engine: str = "processes",
     shard: str | None = None,
 ) -> int:
     """Compute, draw, write, compare; prints where the report is. Of a shard, compute only."""
-    items, profile = find_items(names), profile_name(profile)
+    profile = profile_name(profile)
+    items = _with_runs(find_items(names), profile)
     chosen = tuple(seeds) if seeds else SEEDS
     folder = Path(out) if out else figures_folder()
     if not dry:
@@ -68,7 +71,7 @@ def reproduce(
         print(f"shard {shard}: {len(runs)} runs are stored; when all shards are, `fedcopl-lab reproduce` draws them")
         return 0
     computed = time.perf_counter() - start
-    report = _write(items, profile, chosen, device, store, runs, folder, complete=names is None)
+    report = _write(items, profile, chosen, device, store, runs, folder, svg)
     print(f"runs: {computed:.0f} s, figures and report: {time.perf_counter() - start - computed:.0f} s")
     print(f"report: {report}")
     if open_report:
@@ -91,11 +94,23 @@ def _part(configs: Sequence[RunConfig], shard: str) -> list[RunConfig]:
     return shard_of(configs, int(part), int(parts))
 
 
-def export(profile: str | None, out: str | None) -> int:
-    """Write what stored runs give, every item's numbers and every claim's verdict, as a profile's committed ones."""
+def export(profile: str | None, out: str | None, partial: bool = False) -> int:
+    """Write what stored runs give, every item's numbers and every claim's verdict, as a profile's committed ones.
+
+    Args:
+        profile: whose runs.
+        out: folder; None takes the package's.
+        partial: write the cells that are stored and say which are not, instead of an error.
+    """
     profile = profile_name(profile)
     store = Store()
-    numbers = pd.concat([collect(item, profile, store=store) for item in ITEMS if item.reads != "nothing"])
+    items = [item for item in ITEMS if item.reads != "nothing" and has_runs(item, profile)]
+    found = {item: collect(item, profile, store=store, partial=partial) for item in items}
+    if partial:
+        _say_not_run(found, profile)
+    if all(not any(table["key"]) for table in found.values()):
+        raise FedCoPLError(f"no run of profile {profile} is stored; run `fedcopl-lab reproduce --profile {profile}`")
+    numbers = pd.concat([table for table in found.values() if len(table)])
     runs = run_table([store.run(key) for key in numbers["key"].unique() if key])
     for path in write_measured(Path(out) if out else measured_folder(), profile, numbers, runs):
         print(f"wrote {path}")
@@ -103,9 +118,32 @@ def export(profile: str | None, out: str | None) -> int:
     return 0
 
 
+def _say_not_run(found: Mapping[Item, pd.DataFrame], profile: str) -> None:
+    for item, table in found.items():
+        cells = {(cell.series, cell.column) for cell in item.cells(profile)}
+        left = cells - set(zip(table["series"], table["column"], strict=True))
+        if left:
+            print(f"not run: {item.id}, {len(left)} of {len(cells)} cells")
+
+
 def figures_folder() -> Path:
     """``figures/`` of the checkout, else of the current folder."""
     return (checkout_root() or Path.cwd()) / "figures"
+
+
+def _with_runs(items: Sequence[Item], profile: str) -> tuple[Item, ...]:
+    """The items that the profile has; says which it does not.
+
+    Raises:
+        FedCoPLError: it has none of them.
+    """
+    known = tuple(item for item in items if has_runs(item, profile))
+    left_out = [f"  {item.id}: {item.not_run(profile)[0].reason}" for item in items if item not in known]
+    if not known:
+        raise FedCoPLError("\n".join([f"profile {profile} has no runs of these items:", *left_out]))
+    if left_out:
+        print("\n".join([f"not run in profile {profile}:", *left_out]))
+    return known
 
 
 def _write(
@@ -116,7 +154,7 @@ def _write(
     store: Store,
     runs: Sequence[Run],
     folder: Path,
-    complete: bool,
+    svg: bool,
 ) -> Path:
     from fedcopl_lab.report import against_committed, save_item, write_report
 
@@ -124,7 +162,7 @@ def _write(
     numbers = {item.id: collect(item, profile, seeds, store, device=device) for item in items}
     for item in items:
         used = origins[origins["key"].isin(numbers[item.id]["key"])]
-        save_item(item, numbers[item.id], used, folder, profile)
+        save_item(item, numbers[item.id], used, folder, profile, ("pdf", "png", "svg") if svg else ("pdf", "png"))
     found = verdicts(profile, store, seeds, device=device)
     report = write_report(folder, items, numbers, origins, profile, found)
     try:

@@ -14,6 +14,7 @@ from fedcopl_lab.config._sage import (
     SageConfig,
     SageMethodName,
 )
+from fedcopl_lab.config._switches import READERS, readers_of
 
 __all__ = [
     "AUTHORS_MODE",
@@ -24,6 +25,7 @@ __all__ = [
     "NUMERICS",
     "PRIVATE_NOISE",
     "PROFILES",
+    "READERS",
     "SAGE_AUTHORS_MODE",
     "SAGE_METHODS",
     "SAGE_PROFILES",
@@ -37,6 +39,7 @@ __all__ = [
     "did_you_mean",
     "pick",
     "profile_name",
+    "readers_of",
     "run_key",
     "setting_names",
 ]

@@ -31,7 +31,7 @@ def configure(profile: str | None = None, *, method: str = "FedCoPL", mode: str 
     """A complete run configuration: the profile, then the method's preset, then the mode, then your changes.
 
     Args:
-        profile: ``"smoke"``, ``"mini"`` (SAGE only) or ``"paper"``; None takes ``$FEDCOPL_LAB_PROFILE`` or ``"smoke"``.
+        profile: ``"smoke"``, ``"mini"`` or ``"paper"``; None takes ``$FEDCOPL_LAB_PROFILE`` or ``"smoke"``.
         method: a method of FedCoPL's tables (:data:`METHODS`) or of SAGE's (:data:`SAGE_METHODS`).
         mode: ``"paper"``, one setting for all methods as the papers' tables compare them; ``"authors"`` for the
             released code's behaviour (:data:`AUTHORS_MODE`, :data:`SAGE_AUTHORS_MODE`); ``"native"`` for each FedCoPL

@@ -27,6 +27,21 @@ PROFILES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
             "shots": 8,
             "clients_per_forward": 5,  # so small a model spends much of a step on starting operations
         },
+        "mini": {
+            "dataset": "cifar10:unseen:6000",  # 5,000 training and 1,000 test images that mini was not trained on
+            "clip": "mini",
+            "n_clients": 10,
+            "min_train": 10,
+            "min_test": 5,
+            "rounds": 6,
+            "local_epochs": 2,
+            "batch_size": 32,
+            "refresh_every": 2,
+            "n_text": 8,
+            "n_visual": 5,
+            "shots": 16,  # the paper's; x 10 classes x 10 clients a third of the images, as on the paper's CIFAR-100
+            "clients_per_forward": 5,
+        },
         "paper": {
             "dataset": "cifar10",
             "clip": "ViT-B-32",

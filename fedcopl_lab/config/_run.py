@@ -36,6 +36,8 @@ class RunConfig:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             check_choice(field.name, value, field.type)
+            if field.type is str:
+                check(field.name, value, lambda v: isinstance(v, str) and v, "a name in quotes")
             if field.type in (float, float | None) and isinstance(value, numbers.Real):
                 object.__setattr__(self, field.name, float(value))  # beta=1 and beta=1.0 are one run, one key
         self._check_ranges()

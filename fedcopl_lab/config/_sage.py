@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from fedcopl_lab.config._baselines import BaselineConfig
 from fedcopl_lab.config._checks import check, check_counts
+from fedcopl_lab.config._switches import check_is_read
 
 SageMethodName = Literal[
     "FedAvg", "FedProx", "FedAvg-SL", "FixMatch-LPL", "FixMatch-GPL", "FedProx+FixMatch", "FedAvg+FlexMatch",
@@ -26,7 +27,7 @@ class SageConfig(BaselineConfig):
     """Everything that decides the numbers of one federated semi-supervised run (SAGE Sec. 4-5, supplement A).
 
     ``batch_size`` counts the labelled images of a step. The comments name what paper and released code say
-    where they differ.
+    where they differ. A setting that the method does not read must keep its default (:data:`READERS`).
 
     >>> config = configure("smoke", method="SAGE", alpha=0.5, kappa=10.0)
     >>> config.n_clients, config.unlabelled_batch_size
@@ -56,8 +57,9 @@ class SageConfig(BaselineConfig):
     epoch_rule: Literal["authors", "one_pass"] = "authors"  # steps: pool over the labelled, or the unlabelled batch
     supervised_schedule: Literal["matched_iterations", "labelled_epochs"] = "matched_iterations"  # methods without pool
     steps_per_epoch: int | None = None  # at most so many; None: what epoch_rule says
-    momentum_state: Literal["reset", "carry"] = "reset"  # "carry": one buffer for all clients and rounds, as the code
+    momentum_state: Literal["reset", "carry"] = "reset"  # "carry": one optimiser for all clients and rounds (code)
     weight_by: Literal["images", "authors", "uniform"] = "images"  # "authors": labelled images count 2000 times
+    # (FedDB solves for weights instead; FedLabel weighs its second copies by their pseudo-labels)
     # pseudo-labels
     threshold: float = 0.95  # [tau]
     kappa: float = KAPPA_STAR  # [kappa]
@@ -109,6 +111,7 @@ class SageConfig(BaselineConfig):
             check("alpha", self.alpha, lambda v: v is None, "None with scheme='iid'")
         else:
             check("alpha", self.alpha, lambda v: v is not None and 0 < v < math.inf, "a positive concentration")
+        check_is_read(self)
 
 
 SAGE_PROFILES: Mapping[str, Mapping[str, Any]] = MappingProxyType(

@@ -20,7 +20,7 @@ from fedcopl_lab.data._own import own_folder
 from fedcopl_lab.data._readers import read_source
 from fedcopl_lab.data._roots import data_root
 from fedcopl_lab.data._sources import ImageSource
-from fedcopl_lab.data._subset import draw_part, split_name
+from fedcopl_lab.data._subset import PartName, draw_part, split_name, without_seen
 
 # The sets of FedCoPL (supplement, Table 1) and SAGE.
 PAPER_DATASETS = ("cifar10", "cifar100", "dtd", "resisc45", "cub", "ucf101", "svhn", "cinic10")
@@ -88,9 +88,10 @@ def load_dataset(name: str, root: str | Path | None = None, image_size: int | No
 
     Args:
         name: ``"digits"``, one of :data:`PAPER_DATASETS`, a fixed balanced part of either such as ``"cifar10:300"``
-            (300 images, training and test in the set's proportion), or ``"folder:PATH"`` for your own images:
-            PATH/train and PATH/test with one folder per class, or PATH with one folder per class, whose every third
-            image is a test image.
+            (300 images, training and test in the set's proportion), ``"cifar10:unseen"`` or ``"cifar10:unseen:6000"``
+            (the same without the training images of the `mini` CLIP; CIFAR-100 too), or ``"folder:PATH"`` for your
+            own images: PATH/train and PATH/test with one folder per class, or PATH with one folder per class, whose
+            every third image is a test image.
         root: folder with downloaded data sets; None takes ``$FEDCOPL_LAB_DATA``, else the user's cache folder.
         image_size: height and width in pixels; None takes the manifest's: 8 (digits), 32 (CIFAR, SVHN,
             CINIC-10) or 224 (the others).
@@ -107,9 +108,9 @@ def load_dataset(name: str, root: str | Path | None = None, image_size: int | No
 
     Shown in notebooks ``00_quickstart`` and ``data_check``.
     """
-    whole, n_images = split_name(name, (*_LOADERS, *PAPER_DATASETS))
-    if n_images is not None:
-        return _load_part(whole, n_images, str(data_root(root)), image_size)
+    part = split_name(name, (*_LOADERS, *PAPER_DATASETS))
+    if not part.is_whole:
+        return _load_part(part, str(data_root(root)), image_size)
     if name in _LOADERS and image_size in (None, 8):
         return _load_cached(name)
     if name in PAPER_DATASETS or name in _LOADERS:
@@ -142,8 +143,9 @@ def _load_stored(name: str, root: str, image_size: int | None) -> Dataset:
 
 
 @lru_cache(maxsize=2)
-def _load_part(name: str, n_images: int, root: str, image_size: int | None) -> Dataset:
+def _load_part(wanted: PartName, root: str, image_size: int | None) -> Dataset:
     """Only the chosen images are decoded."""
+    name = wanted.whole
     manifest = load_manifest(name)
     if name in _LOADERS:
         whole = load_dataset(name)
@@ -152,7 +154,11 @@ def _load_part(name: str, n_images: int, root: str, image_size: int | None) -> D
     else:
         source = read_source(manifest, Path(root))
         train, test = np.split(np.arange(len(source)), [source.n_train])
-    train, test = draw_part(source.labels, train, test, n_images, name)
+    whole_train = len(train)
+    if wanted.unseen:
+        train = without_seen(train, name)
+    if wanted.n_images is not None:
+        train, test = draw_part(source.labels, train, test, wanted.n_images, name, whole_train)
     kept = np.concatenate([train, test])
     pixels = None if source.pixels is None else source.pixels[kept]
     names = tuple(source.names[i] for i in kept) if source.names else ()
@@ -167,13 +173,13 @@ def _load_part(name: str, n_images: int, root: str, image_size: int | None) -> D
         content = tensors_sha256(images)
     labels = torch.from_numpy(part.labels)
     return Dataset(
-        name=f"{name}:{n_images}",
+        name=wanted.text,
         images=images,
         labels=labels,
         class_names=manifest.classes,
         template=manifest.template,
         train_indices=torch.arange(len(train)),
-        test_indices=torch.arange(len(train), n_images),
+        test_indices=torch.arange(len(train), len(kept)),
         sha256=_digest(content, tensors_sha256(labels), str(len(train))),
         manifest=manifest,
     )

@@ -91,12 +91,8 @@ def fetch(
         os.replace(path, _beside(path, ".bad"))
     if not file.urls:
         raise DownloadError(f"{file.name} cannot be fetched by a program: {file.by_hand}; then put it into {folder}")
-    downloader = _Resuming(file, path, patience, progress)
-    if file.checksum:
-        pooch.get_logger().setLevel("WARNING")
-        pooch.retrieve(file.urls[0], file.checksum, file.name, folder, downloader=downloader)
-    else:  # pooch would print the checksum and advise to pin it
-        downloader(file.urls[0], str(path), None)
+    # not through pooch.retrieve: killed, it leaves an empty file of its own behind
+    _Resuming(file, path, patience, progress).fetch()
     return path
 
 
@@ -113,13 +109,14 @@ def wrong(path: Path, file: SourceFile) -> str:
 
 
 class _Resuming:
-    """What pooch calls to get the bytes of one file into a place of its choice."""
+    """The bytes of one file on their way to its place."""
 
     def __init__(self, file: SourceFile, path: Path, patience: Patience, progress: bool) -> None:
         self.file, self.path, self.patience, self.progress = file, path, patience, progress
         self.part, self.origin = _beside(path, ".part"), _beside(path, ".part.json")
 
-    def __call__(self, url: str, output_file: str, pooch: Any) -> None:
+    def fetch(self) -> None:
+        """Fetch from one address after the other; what arrives is compared before it gets its name."""
         problems = []
         for address in self.file.urls:
             try:
@@ -130,7 +127,7 @@ class _Resuming:
             problem = wrong(self.part, self.file)
             self.origin.unlink(missing_ok=True)
             if not problem:
-                os.replace(self.part, output_file)
+                os.replace(self.part, self.path)
                 return
             bad = _beside(self.path, ".bad")
             os.replace(self.part, bad)

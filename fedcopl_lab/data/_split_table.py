@@ -46,21 +46,26 @@ def restore_federation(dataset: Dataset, table: dict[str, Any]) -> Federation:
     """
     if table.get("dataset") != dataset.name:
         raise FedCoPLError(f"the stored split is of {table.get('dataset')!r}, not of {dataset.name!r}; load that set")
-    shards = tuple(
-        Shard(
-            np.asarray(parts["train"], dtype=np.int64),
-            np.asarray(parts["test"], dtype=np.int64),
-            np.asarray(parts["labelled"], dtype=np.int64) if "labelled" in parts else None,
-        )
-        for parts in table["shards"]
-    )
+    try:
+        shards = tuple(map(_shard, table["shards"]))
+        federation = Federation(dataset=dataset, shards=shards, **table["settings"])
+        expected, found = table["sha256"], federation.sha256
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise FedCoPLError(
+            f"the stored split of {dataset.name} is damaged ({type(error).__name__}: {error}); remove the run to "
+            "compute it again"
+        ) from error
     highest = max((int(part.max()) for shard in shards for part in (shard.train, shard.test) if len(part)), default=0)
     if highest >= len(dataset):
         raise FedCoPLError(f"the stored split names image {highest}, but {dataset.name} has {len(dataset)}")
-    federation = Federation(dataset=dataset, shards=shards, **table["settings"])
-    if federation.sha256 != table["sha256"]:
+    if found != expected or federation.n_clients != len(shards):
         raise FedCoPLError(
-            f"the stored split of {dataset.name} has checksum {federation.sha256} instead of {table['sha256']}; "
-            "it was changed: remove the run to compute it again"
+            f"the stored split of {dataset.name} has checksum {found} and {len(shards)} clients instead of {expected} "
+            f"and {federation.n_clients}; it was changed: remove the run to compute it again"
         )
     return federation
+
+
+def _shard(parts: dict[str, Any]) -> Shard:
+    labelled = np.asarray(parts["labelled"], dtype=np.int64) if "labelled" in parts else None
+    return Shard(np.asarray(parts["train"], dtype=np.int64), np.asarray(parts["test"], dtype=np.int64), labelled)

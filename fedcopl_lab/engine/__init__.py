@@ -13,6 +13,7 @@ __getattr__, __dir__ = lazy_names(
         "bench_step": "._bench",
         "bench_sage": "._bench_sage",
         "plan_run": "._plan",
+        "plan_semi_run": "._semi_plan",
         "measure_rates": "._rates",
     },
 )

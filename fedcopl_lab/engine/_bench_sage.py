@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import SageConfig, configure
@@ -17,6 +18,8 @@ from fedcopl_lab.engine._plain_semi import PlainImages, Sample, plain_batches, p
 from fedcopl_lab.methods import RECIPES, SemiSetting
 from fedcopl_lab.methods._batches import Batch
 from fedcopl_lab.methods._local_task import LocalTask
+from fedcopl_lab.methods._semi_state import copied
+from fedcopl_lab.models import ResNet8
 from fedcopl_lab.seeding import torch_generator
 
 IMAGE_SIZE = 32
@@ -39,10 +42,11 @@ class SageTiming:
         seconds_views: median of ours for the views alone.
         view_difference: largest difference between the two forms' normalised views.
         parameter_difference: largest difference between parameters after one step from the same start with
-            the same random numbers, relative to the largest change of the step. With channels last, sums over
-            a batch run in another order, and float32 gradients of early layers cancel: expect 1e-2 there, and
-            1e-4 with ``channels_last=False``.
+            the same random numbers, relative to the largest change of the step.
+        error_plain: the same between the plain form and a step in float64; None unless ``exact``.
+        error: the same of our form.
         channels_last: our form's memory layout.
+        compiled: whether our form's models were compiled.
         device: hardware class.
         threads: CPU threads.
         repeats: timed steps of each form.
@@ -58,7 +62,10 @@ class SageTiming:
     seconds_views: float
     view_difference: float
     parameter_difference: float
+    error_plain: float | None
+    error: float | None
     channels_last: bool
+    compiled: bool
     device: str
     threads: int
     repeats: int
@@ -79,6 +86,8 @@ def bench_sage(
     repeats: int = 3,
     device: str = "cpu",
     channels_last: bool = True,
+    compiled: bool = False,
+    exact: bool = False,
 ) -> Iterator[SageTiming]:
     """Time one local step of SAGE in the plain form and in ours, on the embedded digits at 32x32 pixels.
 
@@ -90,6 +99,8 @@ def bench_sage(
         repeats: timed steps of each form, after one that is not timed.
         device: ``"cpu"`` or ``"cuda"``.
         channels_last: our form's memory layout; the plain form has the default one.
+        compiled: compile our form's models, which takes a C++ compiler and half a minute.
+        exact: also take the step in float64 and tell both forms' distance to it; slow, and 10 GB at width 4.
 
     Returns:
         One timing per dtype.
@@ -104,7 +115,9 @@ def bench_sage(
     """
     _check(dtypes, labelled, unlabelled, repeats)
     configs = {
-        dtype: replace(_config(width, dtype, labelled, unlabelled, device), channels_last=channels_last)
+        dtype: replace(
+            _config(width, dtype, labelled, unlabelled, device), channels_last=channels_last, compile=compiled
+        )
         for dtype in dtypes
     }
     setting = SemiSetting.of(next(iter(configs.values())))
@@ -112,7 +125,8 @@ def bench_sage(
     plain = _Plain(setting, samples)
     ours = {dtype: _Ours(SemiSetting.of(config), samples) for dtype, config in configs.items()}
     times: dict[str, list[float]] = {name: [] for name in ("plain", *dtypes)}
-    differences = {}
+    differences: dict[str, tuple[float, float]] = {}
+    errors: dict[str, float | None] = dict.fromkeys(("plain", *dtypes))
     for step in range(repeats + 1):  # the first is compared, the others are timed
         return_freed_memory()
         taken = _timed(plain.step, device)
@@ -124,7 +138,11 @@ def bench_sage(
             if step:
                 times[dtype].append(_timed(partial(form.step, step), device))
             else:
-                differences[dtype] = _difference(plain, form)
+                differences[dtype] = _view_difference(plain, form), _change_apart(form.model, plain.model, form.start)
+        if exact and not step:
+            reference = _exact_step(setting, plain, samples[0])
+            forms = {"plain": plain.model} | {dtype: form.model for dtype, form in ours.items()}
+            errors = {name: _change_apart(model, reference, plain.start) for name, model in forms.items()}
     median = {name: statistics.median(values) for name, values in times.items()}
     for dtype, form in ours.items():
         yield SageTiming(
@@ -132,7 +150,8 @@ def bench_sage(
             seconds_plain=median["plain"], seconds=median[dtype], speed_up=median["plain"] / median[dtype],
             seconds_views=statistics.median(_timed(partial(form.batch, 0), device) for _ in range(repeats)),
             view_difference=differences[dtype][0], parameter_difference=differences[dtype][1],
-            channels_last=form.setting.config.channels_last,
+            error_plain=errors["plain"], error=errors[dtype],
+            channels_last=channels_last, compiled=compiled,
             device=torch.cuda.get_device_name(device) if device.startswith("cuda") else "cpu",
             threads=torch.get_num_threads(), repeats=repeats,
         )  # fmt: skip
@@ -145,6 +164,7 @@ class _Plain:
         self.model, self.global_model = (setting.new_model().to(memory_format=memory_format) for _ in range(2))
         self.model.train()
         self.global_model.eval()
+        self.start = copied(self.model.state_dict())
         config = setting.config
         self.optimiser = torch.optim.SGD(
             self.model.parameters(), lr=config.lr, momentum=config.momentum, weight_decay=config.weight_decay
@@ -152,7 +172,7 @@ class _Plain:
         dataset = PlainImages(setting.images, samples, setting.training, config.cutout)
         self.batches = plain_batches(dataset, samples)
         self.labels = iter([setting.labels[sample.labelled] for sample in samples])
-        self.views: tuple[torch.Tensor, ...] = ()
+        self.views: tuple[Tensor, ...] = ()
 
     def step(self) -> None:
         labelled, weak, strong = (part.to(self.config.device) for part in next(self.batches))
@@ -169,7 +189,15 @@ class _Ours:
         # the task's own models may serve another form's task, so this one gets models of its own
         self.task.model = setting.placed_model(self.start).train()
         self.task.global_model = setting.placed_model(self.start).eval().requires_grad_(False)
+        if setting.config.compile:
+            self.task.model.compile()
+            self.task.global_model.compile()
         self.task.optimiser = self.task.sgd(self.task.model.parameters())
+
+    @property
+    def model(self) -> ResNet8:
+        """The model in training."""
+        return self.task.model
 
     def batch(self, index: int) -> Batch:
         sample, setting = self.samples[index], self.setting
@@ -188,17 +216,35 @@ class _Ours:
         self.task.recipe.step(self.task, self.batch(index))
 
 
-def _difference(plain: _Plain, ours: _Ours) -> tuple[float, float]:
-    """Of the views and of the parameters after the first step."""
+def _view_difference(plain: _Plain, ours: _Ours) -> float:
     batch = ours.batch(0)
     assert batch.weak is not None
     assert batch.strong is not None
     both = zip(plain.views, (batch.labelled, batch.weak, batch.strong), strict=True)
-    views = max(float((a - b).abs().max()) for a, b in both)
-    mine = {name: value.detach() for name, value in ours.task.model.named_parameters()}
-    theirs = {name: value.detach() for name, value in plain.model.named_parameters()}
-    largest = max(float((value - ours.start[name]).abs().max()) for name, value in theirs.items())
-    return views, max(float((mine[name] - value).abs().max()) for name, value in theirs.items()) / largest
+    return max(float((a - b).abs().max()) for a, b in both)
+
+
+def _change_apart(model: nn.Module, reference: nn.Module, start: dict[str, Tensor]) -> float:
+    """Largest difference of two models' parameters, relative to the largest change of the reference's."""
+    pairs = [
+        (mine.detach().double(), theirs.detach().double(), start[name].double())
+        for (name, mine), theirs in zip(model.named_parameters(), reference.parameters(), strict=True)
+    ]
+    largest = max(float((theirs - before).abs().max()) for _, theirs, before in pairs)
+    return max(float((mine - theirs).abs().max()) for mine, theirs, _ in pairs) / largest
+
+
+def _exact_step(setting: SemiSetting, plain: _Plain, sample: Sample) -> ResNet8:
+    """A model after the plain form's first step, computed in float64 from the same views."""
+    model, global_model = (setting.placed_model(plain.start).double() for _ in range(2))
+    config = setting.config
+    optimiser = torch.optim.SGD(
+        model.parameters(), lr=config.lr, momentum=config.momentum, weight_decay=config.weight_decay
+    )
+    labelled, weak, strong = (part.double() for part in plain.views)
+    labels = setting.labels[sample.labelled]
+    plain_step(model.train(), global_model.eval(), optimiser, (labelled, weak, strong), labels, config)
+    return model
 
 
 def _config(width: float, dtype: str, labelled: int, unlabelled: int, device: str) -> SageConfig:

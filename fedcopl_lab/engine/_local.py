@@ -1,21 +1,24 @@
 """The reference engine: one process runs a method round by round and stores each round as it ends."""
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from tqdm.auto import tqdm
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, StoreError
 from fedcopl_lab._files import to_json, write_atomic
 from fedcopl_lab._identity import key_of
+from fedcopl_lab._run_files import REMEDY
 from fedcopl_lab.config import RunConfig
 from fedcopl_lab.data import Federation, split_table
 from fedcopl_lab.engine._environment import environment
 from fedcopl_lab.engine._memory import keep_freed_memory
 from fedcopl_lab.engine._threads import thread_count
 from fedcopl_lab.methods import Method, ZeroShot, open_method
+from fedcopl_lab.methods._open import State
 from fedcopl_lab.store import Run, Store
 
 
@@ -46,17 +49,33 @@ def run(config: RunConfig, store: Store | None = None, progress: bool = True) ->
     store = store or Store()
     key = key_of(config)
     if store.run(key).complete:
-        return store.run(key)
+        return _checked(store.run(key), config)
     keep_freed_memory()
     with store.locked(key) as stored:
         if not stored.complete:
             with thread_count(config.threads):
                 _compute(config, stored, progress)
+    return _checked(stored, config)
+
+
+def _checked(stored: Run, config: RunConfig) -> Run:
+    """Refuse a folder that was renamed or edited: its numbers belong to other settings."""
+    if _settings(stored.config) != _settings(config):
+        raise StoreError(
+            f"{stored.path} holds {stored.config.label} with other settings than its key stands for; it was renamed or "
+            f"edited: {REMEDY}"
+        )
     return stored
+
+
+def _settings(config: RunConfig) -> dict[str, Any]:
+    return config.as_dict() | {"device": config.device.split(":")[0]}
 
 
 def begin(config: RunConfig, stored: Run) -> Method | ZeroShot:
     """Open a run's method and write what its folder holds before the first round."""
+    if (stored.path / "config.json").is_file():
+        _checked(stored, config)
     split = stored.path / "split.json"
     # a resumed run keeps its stored split, even if a later version would draw another
     method = open_method(config, stored.split if split.is_file() else None)
@@ -80,14 +99,46 @@ def _compute(config: RunConfig, stored: Run, progress: bool) -> None:
 def _rounds(method: Method, stored: Run, progress: bool) -> None:
     config = method.config
     done = stored.rounds_done()
-    state = method.restored_state(stored.load_state()) if done else method.initial_state()
+    state = _restored(method, stored, done) if done else method.initial_state()
     bar = tqdm(total=config.rounds, initial=done, desc=config.label, unit="round", disable=not progress)
     with bar:
         while state.round < config.rounds:
             start = time.perf_counter()
             state, row = method.step(state)
+            _check_finite(row, config)
             stored.commit(row, state.to_tensors(), time.perf_counter() - start)
             bar.update()
+
+
+def _restored(method: Method, stored: Run, done: int) -> State:
+    """The stored state, refused when it is not the one that the last row was written after."""
+    tensors = stored.load_state()
+    path = stored.path / f"state-{done:04d}.safetensors"
+    try:
+        state = method.restored_state(tensors)
+    except (KeyError, IndexError, TypeError, RuntimeError) as error:
+        raise StoreError(f"{path} holds no state of {method.config.label} ({error}); {REMEDY}") from error
+    if state.round != done:
+        raise StoreError(f"{path} is the state after round {state.round} instead of {done}; {REMEDY}")
+    return state
+
+
+def _check_finite(row: dict[str, Any], config: RunConfig) -> None:
+    """Refuse a round that went astray before it is stored."""
+    found = next(_not_finite(row), None)
+    if found:
+        raise FedCoPLError(
+            f"round {row['round']} of {config.label} gave {found}; expected finite numbers: lower lr={config.lr:g}, or "
+            "look at the images"
+        )
+
+
+def _not_finite(value: Any, name: str = "") -> Iterator[str]:
+    if isinstance(value, float) and not math.isfinite(value):
+        yield f"{name}={value}"
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in pairs:
+        yield from _not_finite(inner, f"{name}.{key}" if name else str(key))
 
 
 def _split(federation: Federation) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def plain_step(
     c_l, k_l = p.max(dim=1)
     c_g, k_g = q.max(dim=1)
     weight = torch.exp(-config.kappa * (c_l - c_g).abs())[:, None]
-    e_l, e_g = (F.one_hot(k, p.shape[1]).float() for k in (k_l, k_g))
+    e_l, e_g = (F.one_hot(k, p.shape[1]).to(p.dtype) for k in (k_l, k_g))
     target = torch.where((c_l >= config.threshold)[:, None], weight * e_l + (1 - weight) * e_g, e_g).detach()
     used = (c_l >= config.threshold) | (c_g >= config.threshold)
     divergence = F.kl_div(s.log_softmax(dim=1), target, reduction="none").sum(dim=1)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.data import load_dataset
-from fedcopl_lab.data._subset import part_sizes, split_name
+from fedcopl_lab.data._subset import counts_of, split_name
 from fedcopl_lab.engine._rates import Rates
 from fedcopl_lab.methods._setting import IMAGES_PER_FORWARD
 from fedcopl_lab.models._flops import SHAPES, Shape
@@ -123,12 +123,10 @@ def _scoring_bytes(config: PromptConfig, rates: Rates, n_train: int, n_test: int
 
 def dataset_sizes(name: str) -> tuple[int, int, int]:
     """Training images, test images and classes of a data set by name; of a part of one as well."""
-    whole, n_images = split_name(name, SIZES)
-    if whole in SIZES:
-        n_train, n_test, n_classes = SIZES[whole]
-        if n_images is not None:
-            n_train, n_test = part_sizes(n_train, n_test, n_images, whole)
-        return n_train, n_test, n_classes
+    part = split_name(name, SIZES)
+    if part.whole in SIZES:
+        *sizes, n_classes = SIZES[part.whole]
+        return *counts_of(part, *sizes), n_classes
     if name.startswith("folder:"):
         dataset = load_dataset(name)
         return len(dataset.train_indices), len(dataset.test_indices), dataset.n_classes

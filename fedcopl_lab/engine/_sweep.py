@@ -2,8 +2,13 @@
 
 import multiprocessing
 import os
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import connection
 from pathlib import Path
 
 from tqdm.auto import tqdm
@@ -31,7 +36,7 @@ def sweep(
         The complete runs, in the order of ``configs``.
 
     Raises:
-        FedCoPLError: the first error of a run; the others are stored as far as they came.
+        FedCoPLError: the first error of a run, or a worker that was killed; the others are stored as far as they came.
 
     >>> runs = sweep([lab.configure("smoke", seed=s) for s in range(3)])
 
@@ -90,21 +95,27 @@ def _one_by_one(order: Sequence[RunConfig], store: Store, bar: "tqdm[None]") -> 
 def _in_processes(order: Sequence[RunConfig], store: Store, jobs: int, bar: "tqdm[None]") -> None:
     others = multiprocessing.active_children()
     context = multiprocessing.get_context("spawn")  # a forked torch may hang on its threads
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_ignore_interrupt) as pool:
-        pending: set[Future[None]] = {pool.submit(_work, config, store.root) for config in order}
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker) as pool:
         keys = [key_of(config) for config in order]
         try:
+            with _interrupts_held():
+                pending: set[Future[None]] = {pool.submit(_work, config, store.root) for config in order}
             while pending:
                 finished, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
                 for future in finished:
                     future.result()
                 bar.n = sum(rounds_stored(store.run(key)) for key in keys)
                 bar.refresh()
-        except BaseException:
+        except BaseException as error:
             for process in multiprocessing.active_children():
                 if process not in others:
                     process.terminate()  # rounds already stored stay; the rest is computed by the next call
             pool.shutdown(wait=False, cancel_futures=True)
+            if isinstance(error, BrokenProcessPool):
+                raise FedCoPLError(
+                    f"one of {jobs} worker processes was killed from outside, as the system does when memory runs out; "
+                    "every stored round is kept: call again, with fewer jobs"
+                ) from error
             raise
 
 
@@ -114,10 +125,30 @@ def _work(config: RunConfig, root: Path) -> None:
     run(config, Store(root), progress=False)
 
 
-def _ignore_interrupt() -> None:
-    import signal
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Processes started meanwhile never see Ctrl-C, not even while they are still importing."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
+
+def _begin_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C ends
+    threading.Thread(target=_end_with_parent, daemon=True, name="parent").start()
+
+
+def _end_with_parent() -> None:
+    """A killed parent cannot end its workers; without it they would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
 
 
 def n_rounds(configs: Sequence[RunConfig]) -> int:

@@ -5,8 +5,10 @@ from fedcopl_lab.methods._label_phase import LabelPhase
 from fedcopl_lab.methods._labels import copl, make_labels, oracle
 from fedcopl_lab.methods._local_task import LocalTask
 from fedcopl_lab.methods._open import Method, open_method
+from fedcopl_lab.methods._phase_counts import PhaseCounts, phase_counts
 from fedcopl_lab.methods._predicting import ClientModels, predict_images
 from fedcopl_lab.methods._prompting import PromptMethod
+from fedcopl_lab.methods._real_clip import StoredFeatures, label_quality, read_features, saturation
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._recipes import RECIPES
 from fedcopl_lab.methods._semi import SemiMethod
@@ -23,19 +25,25 @@ __all__ = [
     "LabelPhase",
     "LocalTask",
     "Method",
+    "PhaseCounts",
     "PromptMethod",
     "Recipe",
     "SemiMethod",
     "SemiSetting",
     "SemiState",
     "Setting",
+    "StoredFeatures",
     "ZeroShot",
     "copl",
     "cpl",
     "fpl",
+    "label_quality",
     "make_labels",
     "open_method",
     "oracle",
+    "phase_counts",
     "predict_images",
+    "read_features",
+    "saturation",
     "upl",
 ]

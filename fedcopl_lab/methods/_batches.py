@@ -1,6 +1,6 @@
 """A client's batches: which images each step takes, and their views."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fedcopl_lab.data import draw_strong, draw_weak, normalise, strong_view, weak_view
 from fedcopl_lab.methods._semi_setting import SemiSetting
+from fedcopl_lab.steps._models import IMAGES_PER_FORWARD
 
 VIEWS_AT_ONCE = 2048
 """Images that are augmented together, over several steps: many small operations cost more than few large ones."""
@@ -25,6 +26,7 @@ class Batch:
         weak: weak views of unlabelled images, [b_u, 3, h, w]; None for methods without a pool.
         strong: strong views of the same images.
         places: where these images are in the client's pool, [b_u].
+        global_: scores of the weak views by the round's global model, where they are known already, [b_u, C].
     """
 
     labelled: Float[Tensor, "b 3 h w"]
@@ -33,6 +35,7 @@ class Batch:
     weak: Float[Tensor, "b_u 3 h w"] | None = None
     strong: Float[Tensor, "b_u 3 h w"] | None = None
     places: Int[Tensor, "b_u"] | None = None
+    global_: Float[Tensor, "b_u c"] | None = None
 
 
 class BatchSource:
@@ -44,13 +47,20 @@ class BatchSource:
         labelled: positions of its labelled images, [n_l].
         pool: positions of its unlabelled pool, [n_u].
         labelled_strong: make strong views of labelled images too.
+        score: the global model's scores of weak views, made for many steps at once; None makes none.
     """
 
     def __init__(
-        self, setting: SemiSetting, client: int, labelled: Tensor, pool: Tensor, labelled_strong: bool = False
+        self,
+        setting: SemiSetting,
+        client: int,
+        labelled: Tensor,
+        pool: Tensor,
+        labelled_strong: bool = False,
+        score: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         self.setting, self.config, self.client = setting, setting.config, client
-        self.labelled, self.pool, self.labelled_strong = labelled, pool, labelled_strong
+        self.labelled, self.pool, self.labelled_strong, self.score = labelled, pool, labelled_strong, score
 
     def labelled_only(self, generator: torch.Generator) -> Iterator[Batch]:
         """An epoch of labelled images: drawn with replacement, or one pass over them without."""
@@ -79,9 +89,10 @@ class BatchSource:
             places = part_u.flatten().to(self.pool.device)
             weak, strong = self._pool_views(places, generator)
             strong_too = [None] * len(part) if labelled_strong is None else labelled_strong.split(size)
+            scores = [None] * len(part) if self.score is None else self._scored(weak, self.score).split(size_u)
             for own, own_labels, own_strong, *of_pool in zip(
                 labelled.split(size), labels, strong_too, weak.split(size_u), strong.split(size_u),
-                places.split(size_u), strict=True,
+                places.split(size_u), scores, strict=True,
             ):  # fmt: skip
                 yield Batch(own, own_labels, own_strong, *of_pool)
 
@@ -100,6 +111,11 @@ class BatchSource:
         weak = self._normal(weak_view(images, draw_weak(len(images), side, generator, flip)))
         draws = draw_strong(len(images), side, generator, flip)
         return weak, self._normal(strong_view(images, draws, self.config.cutout))
+
+    def _scored(self, weak: Tensor, score: Callable[[Tensor], Tensor]) -> Tensor:
+        """Scores in portions of whole steps."""
+        size = self.config.unlabelled_batch_size
+        return torch.cat([score(part) for part in weak.split(max(IMAGES_PER_FORWARD // size, 1) * size)])
 
     def _normal(self, images: Tensor) -> Tensor:
         return normalise(images, self.setting.training.mean, self.setting.training.std)

@@ -108,7 +108,7 @@ def debiased_step(task: LocalTask, batch: Batch) -> Losses:
     views, strong_views, places = pool_views(batch)
     labelled, weak, strong = joint_scores(task, task.model, batch.labelled, views, strong_views)
     local = task.eval_scores(task.model, views) if task.config.pl_bn == "eval" else weak.detach()
-    seen = WeakScores(local=local, global_=task.global_scores(views), places=places)
+    seen = WeakScores(local=local, global_=task.global_scores_of(batch), places=places)
     labels = debiased_labels(task, seen)
     task.note(seen, labels)
     task.send[_MEAN] = _KEPT * task.send[_MEAN] + (1 - _KEPT) * strong.detach().softmax(dim=1).mean(dim=0)

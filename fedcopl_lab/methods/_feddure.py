@@ -138,7 +138,7 @@ def regulated_step(task: LocalTask, batch: Batch) -> Losses:
         losses["fine"] = _train_fine(task, batch, strong_views, local, labels, chosen.used)
         with torch.no_grad():
             weight = task.models[_FINE](local.softmax(dim=1))
-    seen = WeakScores(local=local, global_=task.global_scores(views), places=places)
+    seen = WeakScores(local=local, global_=task.global_scores_of(batch), places=places)
     task.note(seen, CorrectedLabels(target=chosen.target, weight=torch.ones_like(weight), used=chosen.used))
     losses["supervised"] = F.cross_entropy(labelled, batch.labels)
     per_image = F.cross_entropy(strong, labels, reduction="none")

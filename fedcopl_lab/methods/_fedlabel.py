@@ -117,7 +117,8 @@ def two_copies_step(task: LocalTask, batch: Batch) -> Losses:
 def _unsupervised_step(task: LocalTask, batch: Batch) -> Losses:
     config, copy = task.config, task.models[_COPY]
     views, strong_views, places = pool_views(batch)
-    of_global, of_copy = task.eval_scores(task.global_model, views), task.eval_scores(task.model, views)
+    of_global, of_copy = task.global_scores_of(batch), task.eval_scores(task.model, views)
+    assert of_global is not None
     surer = surer_labels(of_global, of_copy, config.fedlabel_threshold, config.fedlabel_choice)
     task.note(WeakScores(of_copy, of_global, places), surer.labels)
     task.send[_COUNT] += surer.labels.used.sum()
@@ -126,7 +127,7 @@ def _unsupervised_step(task: LocalTask, batch: Batch) -> Losses:
         F.mse_loss(now, before) for now, before in zip(copy.parameters(), task.global_model.parameters(), strict=True)
     ]
     losses = {
-        "unsupervised": consistency_loss(strong, surer.labels.target, surer.labels.used),
+        "unsupervised": consistency_loss(strong, surer.labels.target, surer.labels.used, config.kl),
         "agreement": agreement_loss(of_copy, weak, surer.agree, surer.ratio),
         "pull": torch.stack(drifts).sum(),
     }

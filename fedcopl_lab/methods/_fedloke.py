@@ -70,13 +70,13 @@ def crosswise_step(task: LocalTask, batch: Batch) -> Losses:
     own_supervised, own_weak, own_strong = joint_scores(task, private, batch.labelled, views, strong_views)
     from_own = crosswise_labels(own_weak, config.fedloke_entropy)
     from_global = crosswise_labels(weak, config.fedloke_entropy)
-    task.note(WeakScores(weak.detach(), task.global_scores(views), places), from_own)
+    task.note(WeakScores(weak.detach(), task.global_scores_of(batch), places), from_own)
     ramp = config.lambda_u * min(1.0, task.round / config.ramp_rounds)
     losses = {
         "supervised": F.cross_entropy(supervised, batch.labels),
-        "unsupervised": consistency_loss(strong, from_own.target, from_own.used),
+        "unsupervised": consistency_loss(strong, from_own.target, from_own.used, config.kl),
         "own_supervised": F.cross_entropy(own_supervised, batch.labels),
-        "own_unsupervised": consistency_loss(own_strong, from_global.target, from_global.used),
+        "own_unsupervised": consistency_loss(own_strong, from_global.target, from_global.used, config.kl),
     }
     task.descend(losses["supervised"] + ramp * losses["unsupervised"])
     task.descend(losses["own_supervised"] + ramp * losses["own_unsupervised"], task.optimisers[_PRIVATE])

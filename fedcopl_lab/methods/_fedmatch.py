@@ -157,11 +157,11 @@ def two_part_step(task: LocalTask, batch: Batch) -> Losses:
     with torch.no_grad():
         answers = [task.scores(helper, views) for helper in helpers]
     labels = voted_labels(weak, answers, config.fedmatch_threshold)
-    task.note(WeakScores(weak.detach(), task.global_scores(views), places), labels)
+    task.note(WeakScores(weak.detach(), task.global_scores_of(batch), places), labels)
     losses = {
         "supervised": supervised,
         "disagreement": disagreement(weak, answers, labels.used),
-        "unsupervised": consistency_loss(strong, labels.target, labels.used),
+        "unsupervised": consistency_loss(strong, labels.target, labels.used, config.kl),
         "penalty": _penalty(task),
     }
     weighted = config.fedmatch_lambda_i * losses["disagreement"] + config.fedmatch_lambda_a * losses["unsupervised"]

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from fedcopl_lab.methods._noted import Noted
-from fedcopl_lab.steps._confidence import entropy
+from fedcopl_lab.steps._confidence import check_logits, entropy
 
 BINS = 20
 """Bins of equal width over confidences from 0 to 1; 0.95, SAGE's threshold, is an edge."""
@@ -85,6 +85,7 @@ class _Judged:
 
     @classmethod
     def of(cls, logits: Tensor, true: Tensor, threshold: float) -> "_Judged":
+        check_logits(logits)
         p = logits.float().softmax(dim=1)
         label, confidence = p.argmax(dim=1), p.amax(dim=1)
         return cls(label, confidence.double(), confidence >= threshold, label == true, entropy(logits))

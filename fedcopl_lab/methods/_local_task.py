@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fedcopl_lab.methods._batches import Batch, BatchSource
+from fedcopl_lab.methods._copies import in_mode, load_values
 from fedcopl_lab.methods._noted import Noted, Notes
 from fedcopl_lab.methods._semi_setting import SemiSetting
 from fedcopl_lab.methods._semi_state import Tensors, copied
@@ -80,7 +81,7 @@ class LocalTask:
         start: state dict of the global model.
         received: what else the server sends this client.
         memory: what the client kept from earlier rounds.
-        momentum: SGD buffers to start from; empty to start afresh.
+        momentum: buffers that the task's optimisers start from; empty to start afresh.
 
     Attributes:
         model: the model in training, which is sent at the end.
@@ -106,7 +107,7 @@ class LocalTask:
     ) -> None:
         self.setting, self.recipe, self.config = setting, recipe, setting.config
         self.client, self.round = client, round_index
-        self.start = start | _own_statistics(memory or {})
+        self.start = start | own_statistics(memory or {})
         self.model, self.global_model = _workers(setting)
         self._load_start()
         self.models: dict[str, nn.Module] = {}
@@ -115,7 +116,7 @@ class LocalTask:
         self.memory = copied(dict(memory or {}))
         self.send: Tensors = {}
         self.optimiser = self.sgd(self.model.parameters())
-        self._load_momentum(momentum or {})
+        self._momentum_before = dict(momentum or {})
         self.labelled = setting.labelled(client, everything=recipe.labels == "all")
         self.pool = setting.pool(client)
         self.n_steps = 0
@@ -126,6 +127,7 @@ class LocalTask:
         """All local epochs."""
         self._load_start()  # another task may have used the same models since
         self.recipe.begin(self)
+        self._load_momentum()
         for batch in self.batches():
             for name, loss in self.recipe.step(self, batch).items():
                 self._losses.setdefault(name, []).append(loss.detach())
@@ -135,6 +137,7 @@ class LocalTask:
         if self.config.bn == "local":
             self.memory |= {f"{_OWN}{name}": model[name] for name, _ in self.model.named_buffers()}
         pool = self.setting.images[self.pool]
+        in_mode(self.model, False)
         return ClientUpdate(
             model=model,
             sent=self.send,
@@ -170,20 +173,24 @@ class LocalTask:
             logits: Tensor = model(images)
         return logits.float()
 
-    def global_scores(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n c"] | None:
-        """The global model's scores of weak views, where the recipe or the log wants them."""
-        if not (self.recipe.uses_global or self.config.log_both):
+    @torch.no_grad()
+    def global_scores(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n c"]:
+        """The global model's scores of weak views."""
+        return self.scores(self.global_model, images)
+
+    def global_scores_of(self, batch: Batch) -> Float[Tensor, "n c"] | None:
+        """The global model's scores of a batch's weak views, where the recipe or the log wants them."""
+        if batch.weak is None or not self._wants_global:
             return None
-        with torch.no_grad():
-            return self.scores(self.global_model, images)
+        return self.global_scores(batch.weak) if batch.global_ is None else batch.global_
 
     @torch.no_grad()
     def eval_scores(self, model: nn.Module, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n c"]:
         """Scores with running statistics; the model's mode is put back."""
         was_training = model.training
-        model.eval()
+        in_mode(model, False)
         logits = self.scores(model, images)
-        model.train(was_training)
+        in_mode(model, was_training)
         return logits
 
     def descend(self, loss: Tensor, optimiser: torch.optim.Optimizer | None = None) -> None:
@@ -200,38 +207,58 @@ class LocalTask:
     def batches(self) -> Iterator[Batch]:
         """The steps of all local epochs; every random number comes from this client's and round's generator."""
         generator = torch_generator(self.config.seed, "local steps", self.round, self.client)
-        source = BatchSource(self.setting, self.client, self.labelled, self.pool, self.recipe.labelled_strong)
+        score = self.global_scores if self._wants_global else None
+        source = BatchSource(self.setting, self.client, self.labelled, self.pool, self.recipe.labelled_strong, score)
         for _ in range(self.config.local_epochs):
             yield from source.both(generator) if self.recipe.uses_pool else source.labelled_only(generator)
 
+    @property
+    def _wants_global(self) -> bool:
+        return self.recipe.uses_global or self.config.log_both
+
     def _load_start(self) -> None:
+        in_mode(self.model, True)
+        in_mode(self.global_model, False)
         for model in (self.model, self.global_model):
-            model.load_state_dict(self.start)
+            load_values(model, self.start)
             model.zero_grad(set_to_none=True)
 
     # momentum that outlives the round
 
-    def _load_momentum(self, momentum: Mapping[str, Tensor]) -> None:
-        for name, parameter in self.model.named_parameters():
-            if name in momentum:
+    def _load_momentum(self) -> None:
+        for name, optimiser, parameter in self._in_training():
+            if name in self._momentum_before:
                 # the fused step walks through memory: a buffer must lie there as its parameter does
-                buffer = torch.empty_like(parameter, requires_grad=False).copy_(momentum[name])
-                self.optimiser.state[parameter]["momentum_buffer"] = buffer
+                buffer = torch.empty_like(parameter, requires_grad=False).copy_(self._momentum_before[name])
+                optimiser.state[parameter]["momentum_buffer"] = buffer
 
     def _momentum(self) -> Tensors:
         if self.config.momentum_state == "reset":
             return {}
-        buffers = {
-            name: self.optimiser.state[parameter].get("momentum_buffer")
-            for name, parameter in self.model.named_parameters()
+        found = {
+            name: optimiser.state[parameter].get("momentum_buffer")
+            for name, optimiser, parameter in self._in_training()
         }
-        return {name: buffer.clone() for name, buffer in buffers.items() if buffer is not None}
+        return {name: buffer.clone() for name, buffer in found.items() if buffer is not None}
+
+    def _in_training(self) -> Iterator[tuple[str, torch.optim.Optimizer, nn.Parameter]]:
+        """Every parameter that an optimiser moves, under a name that is the same in every task."""
+        names = [name for name, _ in self.model.named_parameters()]
+        for name, parameter in zip(names, _moved_by(self.optimiser), strict=True):
+            yield name, self.optimiser, parameter
+        for key, optimiser in self.optimisers.items():
+            for place, parameter in enumerate(_moved_by(optimiser)):
+                yield f"{key}/{place}", optimiser, parameter
+
+
+def _moved_by(optimiser: torch.optim.Optimizer) -> list[nn.Parameter]:
+    return [parameter for group in optimiser.param_groups for parameter in group["params"]]
 
 
 _OWN = "own statistics/"
 
 
-def _own_statistics(memory: Mapping[str, Tensor]) -> Tensors:
+def own_statistics(memory: Mapping[str, Tensor]) -> Tensors:
     """Running statistics that a client kept for itself under ``bn="local"``."""
     return {name.removeprefix(_OWN): value for name, value in memory.items() if name.startswith(_OWN)}
 
@@ -250,8 +277,7 @@ def _workers(setting: SemiSetting) -> tuple[ResNet8, ResNet8]:
         if config.compile:
             for model in _WORKERS[key]:
                 model.compile()
-    model, global_model = _WORKERS[key]
-    return model.train(), global_model.eval()
+    return _WORKERS[key]
 
 
 _WORKERS: dict[tuple[object, ...], tuple[ResNet8, ResNet8]] = {}

@@ -7,10 +7,12 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config import PromptConfig, RunConfig
+from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig
+from fedcopl_lab.methods._semi_predicting import predict_with_model
 from fedcopl_lab.methods._setting import Setting
 from fedcopl_lab.methods._state import FederationState
 from fedcopl_lab.steps import Evaluation, aggregate, evaluate, template_features
+from fedcopl_lab.steps._confidence import check_logits
 
 
 class ClientModels:
@@ -81,7 +83,9 @@ class ClientModels:
         return f"ClientModels({self.setting.config.label}, {self.state})"
 
     def _score(self, client: int, features: Tensor, prompts: dict[str, Tensor]) -> Tensor:
-        return self.scorer.logits(features, self.scorer.texts(prompts), self._cache(client))
+        scores = self.scorer.logits(features, self.scorer.texts(prompts), self._cache(client))
+        check_logits(scores)
+        return scores
 
     def _cache(self, client: int) -> Any:
         if self.setting.config.method != "pFedPrompt":
@@ -113,7 +117,7 @@ def predict_images(
     client: int,
     split: dict[str, Any] | None = None,
 ) -> Int[Tensor, "n"]:
-    """Classes that a client's stored prompts give to new images; ``Run.predict`` is the way in.
+    """Classes that a client's stored prompts or model give to new images; ``Run.predict`` is the way in.
 
     Args:
         config: the run's configuration.
@@ -125,10 +129,12 @@ def predict_images(
     Raises:
         FedCoPLError: no such client, or images of another size.
     """
-    if not isinstance(config, PromptConfig):
-        raise FedCoPLError(f"{config.label} has no prompts to predict with")
     if not 0 <= client < config.n_clients:
         raise FedCoPLError(f"client={client} does not exist; expected 0 to {config.n_clients - 1}")
+    if isinstance(config, SageConfig):
+        return predict_with_model(config, tensors, images, client, split)
+    if not isinstance(config, PromptConfig):
+        raise FedCoPLError(f"no method predicts for a {type(config).__name__}; build it with lab.configure(...)")
     setting = Setting.of(config, split)
     pixels = setting.clip.to_input(images.to(config.device))
     if not tensors:

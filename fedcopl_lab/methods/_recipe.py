@@ -56,7 +56,7 @@ def joint_step(task: LocalTask, batch: Batch) -> Losses:
         sizes = [len(batch.labelled), len(batch.weak), len(batch.strong)]
         labelled, weak, strong = task.scores(task.model, images).split(sizes)
         local = task.eval_scores(task.model, batch.weak) if config.pl_bn == "eval" else weak.detach()
-        seen = WeakScores(local=local, global_=task.global_scores(batch.weak), places=batch.places)
+        seen = WeakScores(local=local, global_=task.global_scores_of(batch), places=batch.places)
         labels = recipe.label(task, seen)
         task.note(seen, labels)
         supervised = F.cross_entropy(labelled, batch.labels)

@@ -20,6 +20,7 @@ from fedcopl_lab.data import (
     partition,
     restore_federation,
 )
+from fedcopl_lab.methods._copies import blank_copy, load_values
 from fedcopl_lab.models import ResNet8, draw_resnet8
 from fedcopl_lab.seeding import torch_generator
 
@@ -105,9 +106,12 @@ class SemiSetting:
 
     def placed_model(self, state: Mapping[str, Tensor]) -> ResNet8:
         """A model with these parameters and buffers, on the run's device, in its memory layout."""
-        model = draw_resnet8(self.dataset.n_classes, self.config.channels, bn_momentum=self.config.bn_momentum)
-        model.load_state_dict(dict(state))
-        return self._placed(model)
+        config = self.config
+        model = blank_copy(
+            self.dataset.n_classes, config.channels, config.bn_momentum, config.device, config.channels_last
+        )
+        load_values(model, state)
+        return model
 
     def _placed(self, model: ResNet8) -> ResNet8:
         model = model.to(self.config.device)

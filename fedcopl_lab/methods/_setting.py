@@ -8,9 +8,13 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
+from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.data import Dataset, Federation, load_dataset, partition, restore_federation
+from fedcopl_lab.data._seen import TAILS
+from fedcopl_lab.data._subset import split_name
 from fedcopl_lab.models import CLIPBundle, PromptedCLIP, load_clip
+from fedcopl_lab.models.clip import MINI
 from fedcopl_lab.models.prompted_clip import image_tokens
 from fedcopl_lab.steps import Scorer, template_features, zero_shot
 
@@ -42,6 +46,7 @@ class Setting:
     @classmethod
     def of(cls, config: PromptConfig, split: dict[str, Any] | None = None) -> "Setting":
         """Load the data and weights that a configuration names, and split the data or take a stored split."""
+        _check_unseen(config)
         clip = load_clip(config.clip, device=config.device, weights=_weights_argument(config.weights))
         dataset = load_dataset(config.dataset, image_size=clip.image_size)
         federation = restore_federation(dataset, split) if split else _draw_federation(dataset, config)
@@ -109,6 +114,16 @@ class Setting:
 
     def __repr__(self) -> str:
         return f"Setting({self.config.label})"
+
+
+def _check_unseen(config: PromptConfig) -> None:
+    """Refuse to give clients the images that their frozen model was trained on."""
+    part = split_name(config.dataset, TAILS)
+    if config.clip == MINI and config.weights == "pretrained" and part.whole in TAILS and not part.unseen:
+        raise FedCoPLError(
+            f"dataset={config.dataset!r} holds images that {MINI!r} was trained on; use "
+            f"{replace(part, unseen=True).text!r}"
+        )
 
 
 def _draw_federation(dataset: Dataset, config: PromptConfig) -> Federation:

@@ -20,8 +20,11 @@ from fedcopl_lab.seeding import torch_generator
 
 EMBEDDED_FOLDER = Path(__file__).parent / "embedded"
 
-MEAN, STD = (0.29, 0.29, 0.29), (0.36, 0.36, 0.36)
-"""Per-channel normalisation of the embedded models' inputs, from the printed glyphs they are trained on."""
+GLYPHS = (0.29, 0.29, 0.29), (0.36, 0.36, 0.36)
+"""Per-channel mean and deviation of the inputs of the models for digits, from the glyphs they are trained on."""
+
+PHOTOS = (0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616)
+"""The same for `mini`: CIFAR-10's."""
 
 _EMBEDDING = "token_embedding.weight"
 _TOKEN_IDS = "token_ids"
@@ -58,13 +61,15 @@ def fill_token_embedding(
     """Put the trained rows in a whole vocabulary whose other rows are the same small noise on every load."""
     generator = torch_generator(0, "token-embedding-fill")
     table = torch.randn(vocab_size, rows.shape[1], generator=generator) * _FILL_STD
-    table[token_ids] = rows
+    table[token_ids] = rows.float()
     return table
 
 
-def checkpoint_bytes(model: open_clip.CLIP, token_ids: Int[Tensor, "used"]) -> bytes:
+def checkpoint_bytes(
+    model: open_clip.CLIP, token_ids: Int[Tensor, "used"], dtype: torch.dtype = torch.float32
+) -> bytes:
     """The checkpoint of a model whose token embedding holds the rows ``token_ids`` of the vocabulary, in order."""
-    state = {name: value.detach().contiguous() for name, value in model.state_dict().items()}
+    state = {name: value.detach().to(dtype).contiguous() for name, value in model.state_dict().items()}
     content: bytes = save_safetensors({**state, _TOKEN_IDS: token_ids}, metadata={"format": "pt"})
     return content
 

@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from fedcopl_lab.models._checkpoint import (
     write_checkpoint,
 )
 from fedcopl_lab.models._glyphs import Distortion, GlyphBatch, draw_glyphs
-from fedcopl_lab.models.clip import EMBEDDED_MODELS, CLIPBundle, bundle
+from fedcopl_lab.models.clip import CLIPBundle, bundle
 from fedcopl_lab.seeding import derived_seed, torch_generator
 
 _MAX_LOG_SCALE = 4.6052  # a logit scale of 100, CLIP's own ceiling
@@ -225,32 +225,3 @@ def train_tiny(recipe: TinyRecipe, out_dir: Path | str, progress: bool = True, *
     card = make_card(trained, asdict(recipe), minutes=minutes, n_bytes=len(content))
     write_checkpoint(folder, {f"{name}.safetensors": content, **card_files(card)})
     return TrainedTiny(trained, folder, card)
-
-
-def train_embedded(
-    name: str = "tiny", *, out_dir: Path | str, steps: int | None = None, progress: bool = True
-) -> TrainedTiny:
-    """Train an embedded model again with the recipe in the package; the packaged weights stay as they are.
-
-    Args:
-        name: ``"tiny"``, ``"tiny-p1"`` or ``"tiny-rn"``.
-        out_dir: folder for weights, card and manifest.
-        steps: optimiser steps; ``None``: the recipe's.
-        progress: show a progress bar.
-
-    Raises:
-        FedCoPLError: unknown name, fewer than 1 step, or a folder that cannot be written.
-
-    >>> trained = lab.train_embedded("tiny", out_dir="trial", steps=20)
-    >>> trained.bundle.name
-    'tiny'
-
-    Notebook: 00_quickstart.
-    """
-    if name not in EMBEDDED_MODELS:
-        known = ", ".join(map(repr, EMBEDDED_MODELS))
-        raise FedCoPLError(f"no recipe for model {name!r}, expected one of {known}; choose one of these")
-    recipe = TinyRecipe()
-    if steps is not None:  # a short trial needs no more glyphs than it looks at
-        recipe = replace(recipe, steps=steps, pool=max(1, min(recipe.pool, steps * recipe.batch_size)))
-    return train_tiny(recipe, out_dir, progress, name=name)

@@ -14,11 +14,11 @@ from PIL import Image
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.data import read_manifest_table
+from fedcopl_lab.data import known_manifests, manifest_folder, read_manifest_table
 from fedcopl_lab.models._checkpoint import (
     EMBEDDED_FOLDER,
-    MEAN,
-    STD,
+    GLYPHS,
+    PHOTOS,
     build_clip,
     clip_from_bytes,
     model_config,
@@ -33,7 +33,11 @@ from fedcopl_lab.models._weights import (
     sha256_of,
 )
 
+MINI = "mini"
 EMBEDDED_MODELS = ("tiny", "tiny-p1", "tiny-rn")
+"""Models for digits in the package."""
+
+_OWN_MODELS = (*EMBEDDED_MODELS, MINI)
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,13 +110,15 @@ def load_clip(
 
     ``"tiny"``, ``"tiny-p1"`` and ``"tiny-rn"`` are in the package, trained on printed digits only, so that
     their predictions on handwritten digits are zero-shot: ViTs for 8×8 images with patches of 2 pixels and of
-    1, and a ModifiedResNet for the same images enlarged to 64×64. ``"ViT-B-32"``, ``"ViT-B-16"`` and ``"RN50"`` are
-    OpenAI's, always with QuickGELU; their weights are not in the package and never downloaded: put
+    1, and a ModifiedResNet for the same images enlarged to 64×64. ``"mini"`` is a ViT for 32×32 photographs, trained
+    on a recorded part of CIFAR-10's and CIFAR-100's training images: it has seen labelled pictures of these classes,
+    so its predictions on them are "prompted, before training", not zero-shot. ``"ViT-B-32"``, ``"ViT-B-16"`` and
+    ``"RN50"`` are OpenAI's, always with QuickGELU; their weights are not in the package and never downloaded: put
     OpenAI's file into ``$FEDCOPL_LAB_WEIGHTS`` or pass a path. A second call with the same arguments
     returns the same frozen model.
 
     Args:
-        name: ``"tiny"``, ``"tiny-p1"``, ``"tiny-rn"``, ``"ViT-B-32"``, ``"ViT-B-16"`` or ``"RN50"``.
+        name: ``"tiny"``, ``"tiny-p1"``, ``"tiny-rn"``, ``"mini"``, ``"ViT-B-32"``, ``"ViT-B-16"`` or ``"RN50"``.
         device: where the model lives.
         dtype: floating type of its weights; labels are selected in float32.
         weights: None takes the file whose checksum the manifest pins. A path takes that file: OpenAI's own
@@ -129,15 +135,15 @@ def load_clip(
 
     Notebook: 00_quickstart.
     """
-    if name not in EMBEDDED_MODELS + OPENAI_MODELS:
-        known = ", ".join(map(repr, EMBEDDED_MODELS + OPENAI_MODELS))
+    if name not in _OWN_MODELS + OPENAI_MODELS:
+        known = ", ".join(map(repr, _OWN_MODELS + OPENAI_MODELS))
         raise FedCoPLError(f"model {name!r} is unknown, expected one of {known}; use 'tiny', which is embedded")
     if not dtype.is_floating_point:
         raise FedCoPLError(f"dtype={dtype} cannot hold weights, expected a floating type; use torch.float32")
     where = _known_device(device)
     if weights == RANDOM:
         return _random(name, where, dtype)
-    if name in EMBEDDED_MODELS:
+    if name in _OWN_MODELS:
         if weights is not None:
             raise FedCoPLError(f"weights={str(weights)!r}; {name!r} is embedded and takes None or 'random'")
         return _load_embedded(name, where, dtype)
@@ -154,8 +160,23 @@ def _known_device(device: str | torch.device) -> str:
     return str(torch.device(device))
 
 
+def check_packaged(name: str) -> None:
+    """Say what to do where a model's recipe is in the package, but not its weights.
+
+    Raises:
+        FedCoPLError: they are not.
+    """
+    if name not in known_manifests("weights"):
+        raise FedCoPLError(
+            f"the weights of {name!r} are not in the package; train them with `fedcopl-lab train-embedded {name} "
+            f"--out FOLDER`, then put {name}.safetensors into {EMBEDDED_FOLDER} and {name}.toml into "
+            f"{manifest_folder()}"
+        )
+
+
 @lru_cache(maxsize=8)
 def _load_embedded(name: str, device: str, dtype: torch.dtype) -> CLIPBundle:
+    check_packaged(name)
     sha256 = str(read_manifest_table(name)["sha256"])
     content = read_checked(EMBEDDED_FOLDER / f"{name}.safetensors", sha256, name)
     return bundle(name, clip_from_bytes(name, content).to(device=device, dtype=dtype), sha256)
@@ -177,10 +198,11 @@ def _random(name: str, device: str, dtype: torch.dtype) -> CLIPBundle:
 
 def bundle(name: str, model: open_clip.CLIP, sha256: str) -> CLIPBundle:
     """Put a model together with its tokenizer and image transform."""
-    embedded = name in EMBEDDED_MODELS
+    embedded = name in _OWN_MODELS
     config = model_config(name) if embedded else open_clip.get_model_config(name)
     side = int(config["vision_cfg"]["image_size"])
-    mean, std = (MEAN, STD) if embedded else (OPENAI_DATASET_MEAN, OPENAI_DATASET_STD)
+    openai = OPENAI_DATASET_MEAN, OPENAI_DATASET_STD
+    mean, std = PHOTOS if name == MINI else GLYPHS if embedded else openai
     preprocessing = PreprocessCfg(size=side, mean=mean, std=std)
     open_clip.model.set_model_preprocess_cfg(model, preprocessing.__dict__)
     return CLIPBundle(

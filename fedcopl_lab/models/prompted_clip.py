@@ -44,8 +44,8 @@ class PromptedCLIP:
             products in bfloat16, while prompts, norms, sums, features and logits stay as they are.
 
     Raises:
-        FedCoPLError: another kind of image tower, a depth the tower does not have, or a class name too long
-            for the context.
+        FedCoPLError: another kind of image tower, a depth the tower does not have, no class, fewer than
+            no vectors, or a class name too long for the context.
 
     >>> clip = lab.load_clip("tiny")
     >>> prompted = lab.PromptedCLIP(clip.model, clip.tokenizer, ["zero", "one"], n_text=8)
@@ -66,6 +66,10 @@ class PromptedCLIP:
     ) -> None:
         if precision not in ("fp32", "bf16"):
             raise FedCoPLError(f"precision={precision!r} is unknown; choose fp32 or bf16")
+        if not class_names or min(n_text, n_visual) < 0:
+            raise FedCoPLError(
+                f"{len(class_names)} classes, n_text={n_text}, n_visual={n_visual}; expected a class, no size below 0"
+            )
         dtype = torch.bfloat16 if precision == "bf16" else None
         self.model = model
         self.precision = precision

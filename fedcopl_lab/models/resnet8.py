@@ -31,7 +31,7 @@ class Block(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """[n, inputs, h, w] -> [n, outputs, h / stride, w / stride]."""
         inner = F.relu(self.norm1(self.conv1(images)), inplace=True)
-        return F.relu(self.norm2(self.conv2(inner)) + self.shortcut(images), inplace=True)
+        return F.relu(self.norm2(self.conv2(inner)).add_(self.shortcut(images)), inplace=True)
 
 
 class ResNet8(nn.Module):

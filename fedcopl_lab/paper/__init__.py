@@ -1,13 +1,15 @@
 """What the papers print, what was measured here, and which runs each table and figure needs."""
 
 from fedcopl_lab.paper._sage_reached import speed_ups
+from fedcopl_lab.paper.about import CLAIMS_ABOUT, claims_about
 from fedcopl_lab.paper.claims import claims
 from fedcopl_lab.paper.collect import collect, run_table, runs_of
 from fedcopl_lab.paper.discrepancies import discrepancies
-from fedcopl_lab.paper.items import GROUPS, ITEMS, SEEDS, Cell, Item, NotRun, find_items
+from fedcopl_lab.paper.items import GROUPS, ITEMS, SEEDS, Cell, Item, NotRun, differences, find_items, has_runs
 from fedcopl_lab.paper.measured import (
     measured,
     measured_claims,
+    measured_clip_labels,
     measured_folder,
     measured_runs,
     write_claims,
@@ -17,6 +19,7 @@ from fedcopl_lab.paper.printed import printed
 from fedcopl_lab.paper.verdicts import judged_claims, same_verdicts, verdicts
 
 __all__ = [
+    "CLAIMS_ABOUT",
     "GROUPS",
     "ITEMS",
     "SEEDS",
@@ -24,12 +27,16 @@ __all__ = [
     "Item",
     "NotRun",
     "claims",
+    "claims_about",
     "collect",
+    "differences",
     "discrepancies",
     "find_items",
+    "has_runs",
     "judged_claims",
     "measured",
     "measured_claims",
+    "measured_clip_labels",
     "measured_folder",
     "measured_runs",
     "printed",

@@ -11,7 +11,7 @@ from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import PROFILES, PromptConfig, RunConfig, configure
 from fedcopl_lab.data import known_manifests
 from fedcopl_lab.paper._judge import LEAST_SEEDS
-from fedcopl_lab.paper.items._columns import ALL_SPLITS, SETS_OF_PAPER
+from fedcopl_lab.paper.items._columns import ALL_SPLITS, SETS_OF
 from fedcopl_lab.store import Run, Store
 
 Rows = list[dict[str, Any]]
@@ -25,8 +25,7 @@ Settings = Mapping[str, Any]
 SKEWS: Mapping[str, Settings] = ALL_SPLITS
 """The paper's label skews."""
 
-_SETS: Mapping[str, Mapping[str, Settings]] = {"paper": SETS_OF_PAPER}
-_ENCODERS: Mapping[str, tuple[str, ...]] = {"paper": ("ViT-B-32", "ViT-B-16", "RN50")}
+_ENCODERS: Mapping[str, tuple[str, ...]] = {"mini": ("mini",), "paper": ("ViT-B-32", "ViT-B-16", "RN50")}
 _SMALL_ENCODERS = ("tiny", "tiny-p1", "tiny-rn")
 
 
@@ -57,6 +56,7 @@ class Evidence:
         self.keys: set[str] = set()
         self.left_out: list[str] = []
         self.stand_in = False
+        self.reads_zero_shot = False
         self._spare: tuple[str, ...] = ()
         self._cache = {} if cache is None else cache
         self._changes = dict(changes or {})
@@ -64,14 +64,25 @@ class Evidence:
     @property
     def sets(self) -> dict[str, Settings]:
         """The profile's data sets by name, with the settings that choose them."""
-        if self.profile not in _SETS and self.profile not in PROFILES:
+        if self.profile not in SETS_OF and self.profile not in PROFILES:
             raise NotTestedError(f"profile {self.profile} has no runs of FedCoPL")
-        return dict(_SETS.get(self.profile) or {configure(self.profile).dataset: {}})
+        return dict(SETS_OF.get(self.profile) or {configure(self.profile).dataset: {}})
 
     @property
     def encoders(self) -> tuple[str, ...]:
         """The profile's frozen models, the default first."""
         return _ENCODERS.get(self.profile, _SMALL_ENCODERS)
+
+    @property
+    def resnet(self) -> str:
+        """The profile's ResNet among its frozen models.
+
+        Raises:
+            NotTestedError: it has none.
+        """
+        if len(self.encoders) < len(_SMALL_ENCODERS):
+            raise NotTestedError(f"about a ResNet, which profile {self.profile} does not have")
+        return self.encoders[-1]
 
     def columns(self, *skews: str) -> dict[str, Settings]:
         """Column name -> settings: every data set at each of the named skews, all of the paper's by default."""
@@ -160,7 +171,7 @@ class Evidence:
             least: fewest cells that make sense; 0 for what only adds to a note, which nobody misses.
 
         Raises:
-            NotTestedError: fewer than ``least`` are stored; the reason of the first missing one.
+            NotTestedError: fewer than ``least`` are stored; the reason of the first missing one, if any is wanted.
         """
         found: dict[str, pd.Series] = {}
         missing: dict[str, NotTestedError] = {}
@@ -170,7 +181,8 @@ class Evidence:
             except NotTestedError as why:
                 missing[name] = why
         if len(found) < least:
-            raise next(iter(missing.values()))
+            nothing = NotTestedError(f"about a comparison that profile {self.profile} does not have")
+            raise next(iter(missing.values()), nothing)
         missed = [name for name in missing if least and not any(spare in name for spare in self._spare)]
         self.left_out += [name for name in missed if name not in self.left_out]
         return found
@@ -214,6 +226,7 @@ class Evidence:
     def _rows(self, seed: int, settings: Settings) -> tuple[str, Rows | None]:
         """The key and rows of one seed's run; None for the rows where it is not stored complete."""
         key = self._key(self._config(seed, settings))
+        self.reads_zero_shot |= settings.get("method") == "zero-shot"
         if key not in self._cache:
             run = self.store.run(key)
             self._cache[key] = run.records() if run.complete else None

@@ -32,7 +32,13 @@ RUN_COLUMNS = [
 
 
 def collect(
-    item: Item, profile: str, seeds: Sequence[int] = SEEDS, store: Store | None = None, **changes: Any
+    item: Item,
+    profile: str,
+    seeds: Sequence[int] = SEEDS,
+    store: Store | None = None,
+    *,
+    partial: bool = False,
+    **changes: Any,
 ) -> pd.DataFrame:
     """The measured numbers of an item, from runs that are stored.
 
@@ -41,6 +47,7 @@ def collect(
         profile: which profile's runs.
         seeds: which seeds.
         store: where the runs are; None takes the default store.
+        partial: leave out cells of which a run is not stored, instead of an error; never filled in.
         changes: settings changed in every run, such as ``device``.
 
     Returns:
@@ -56,12 +63,15 @@ def collect(
         return pd.DataFrame(_statistics(item), columns=VALUE_COLUMNS)
     store = store or Store()
     lines = []
-    for cell, config in item.runs(profile, seeds, **changes):
-        run = store.run(key_of(config))
-        if not run.complete:
+    wanted = [(cell, config, store.run(key_of(config))) for cell, config in item.runs(profile, seeds, **changes)]
+    missing = {(cell.series, cell.column) for cell, _, run in wanted if not run.complete}
+    for cell, config, run in wanted:
+        if not run.complete and not partial:
             raise FedCoPLError(
                 f"{item.id} needs the run {config.label}, which is not stored; run `fedcopl-lab reproduce`"
             )
+        if (cell.series, cell.column) in missing:
+            continue
         fixed = {
             "item": item.id,
             "series": cell.series,

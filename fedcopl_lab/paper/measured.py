@@ -53,14 +53,28 @@ def write_claims(folder: Path, profile: str, verdicts: pd.DataFrame) -> Path:
     return path
 
 
+def measured_clip_labels() -> pd.DataFrame:
+    """The committed numbers of :func:`fedcopl_lab.methods.label_quality` on a real CLIP: labels only, no training.
+
+    Scores are OpenAI's ViT-B/32 on 500 test images of CIFAR-10, from stored features that are not in the package.
+
+    Returns:
+        Columns labeller, beta, seed, n_selected, n_right, label_accuracy.
+
+    >>> measured_clip_labels().query("labeller == 'CoPL'")
+
+    Shown in notebook ``data_check``.
+    """
+    return pd.read_csv(measured_folder() / "clip_features.labels.csv")
+
+
 def measured_folder() -> Path:
     """Where the committed measurements lie."""
     return Path(str(resources.files("fedcopl_lab.paper"))) / "measured"
 
 
 def _read(name: str, profile: str) -> pd.DataFrame:
-    path = measured_folder() / name
-    if not path.is_file():
+    if name not in {path.name for path in measured_folder().glob("*.csv")}:
         known = ", ".join(sorted(p.stem for p in measured_folder().glob("*.csv") if "." not in p.stem)) or "none yet"
         raise FedCoPLError(f"nothing measured in profile {profile!r} is committed; profiles with numbers: {known}")
-    return pd.read_csv(path)
+    return pd.read_csv(measured_folder() / name)

@@ -142,13 +142,19 @@ def _judge(statistic: str, runs: Evidence) -> Judged:
         judged = STATISTICS[statistic](runs)
     except NotTestedError as why:
         return Judged("not tested", note=_sentence(str(why)))
-    return judged.noting(_stand_in(runs), _left_out(runs.left_out))
+    return judged.noting(_stand_in(runs), _start(runs), _left_out(runs.left_out))
 
 
 def _stand_in(runs: Evidence) -> str:
     if not runs.stand_in:
         return ""
     return f"The label skews of {next(iter(runs.sets))} stand for the paper's data sets."
+
+
+def _start(runs: Evidence) -> str:
+    if runs.profile != "mini" or not runs.reads_zero_shot:
+        return ""
+    return "Zero-shot is here: prompted, before training; the model has seen other labelled pictures of these classes."
 
 
 def _left_out(names: Sequence[str]) -> str:

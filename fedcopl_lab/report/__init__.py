@@ -2,11 +2,12 @@
 
 from fedcopl_lab.report._bench_picture import draw_bench
 from fedcopl_lab.report._claims import claim_text
-from fedcopl_lab.report._compare import against_committed, beside, gaps
+from fedcopl_lab.report._compare import against_committed, beside, committed_beside, gaps
+from fedcopl_lab.report._overview import items_markdown, items_table
 from fedcopl_lab.report._page import write_report
 from fedcopl_lab.report._pictures import accuracy_per_client, confidence_entropy, counts_before_after, show_images
 from fedcopl_lab.report._plots import draw
-from fedcopl_lab.report._save import provenance, save_item
+from fedcopl_lab.report._save import provenance, save, save_item
 from fedcopl_lab.report._skew import label_skew
 from fedcopl_lab.report._step_pictures import bars, confusion, curves, prompt_maps
 from fedcopl_lab.report._style import style
@@ -18,6 +19,7 @@ __all__ = [
     "bars",
     "beside",
     "claim_text",
+    "committed_beside",
     "confidence_entropy",
     "confusion",
     "counts_before_after",
@@ -25,9 +27,12 @@ __all__ = [
     "draw",
     "draw_bench",
     "gaps",
+    "items_markdown",
+    "items_table",
     "label_skew",
     "prompt_maps",
     "provenance",
+    "save",
     "save_item",
     "show_images",
     "style",

@@ -14,6 +14,7 @@ from fedcopl_lab.report._style import (
     ORANGE,
     PURPLE,
     QUIET,
+    Look,
     Picture,
     new_figure,
     percent_axis,
@@ -29,7 +30,7 @@ _KINDS = {
 }
 _NEEDED = ("backbone", "dtype", "classes", "speed_up", "share_of_ceiling", "memory_ratio", "batch", "threads", "device",
            *_KINDS)  # fmt: skip
-_COLOURS = (BLUE, ORANGE, GREEN, PURPLE)
+_LOOKS = (Look(BLUE, "o"), Look(ORANGE, "s", "--"), Look(GREEN, "v", ":"), Look(PURPLE, "^", "-."))
 
 
 def draw_bench(table: pd.DataFrame) -> Picture:
@@ -57,8 +58,10 @@ def draw_bench(table: pd.DataFrame) -> Picture:
         groups = [(f"{backbone} {dtype}", rows.sort_values("classes"))
                   for (backbone, dtype), rows in table.groupby(["backbone", "dtype"])]  # fmt: skip
         for axes, (column, label, line) in zip(grid.flat, panels, strict=False):
-            for colour, (name, rows) in zip(_COLOURS * len(groups), groups, strict=False):
-                axes.plot(rows["classes"], rows[column], marker="o", color=colour, label=name)
+            for look, (name, rows) in zip(_LOOKS * len(groups), groups, strict=False):
+                axes.plot(rows["classes"], rows[column], marker=look.marker, linestyle=look.line, color=look.color,
+                          label=name)  # fmt: skip
+            axes.set_xticks(sorted(set(table["classes"])))
             axes.axhline(line, color=QUIET, linewidth=0.8, linestyle=":")
             axes.set_xlabel("classes")
             axes.set_ylabel(label)

@@ -2,19 +2,15 @@
 
 import textwrap
 from collections.abc import Sequence
-from importlib import resources
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, StrictUndefined
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.paper.discrepancies import discrepancies
 from fedcopl_lab.paper.verdicts import COLUMNS, judged_claims
+from fedcopl_lab.report._templates import SYMBOLS, render
 from fedcopl_lab.report._words import PAPERS
-
-SYMBOLS = {"holds": "✓", "does not hold": "✗", "within noise": "≈", "not tested": "–"}
-"""Verdict -> the sign before it, so that colour is never needed to read it."""
 
 
 def claims_section(verdicts: pd.DataFrame | None) -> str:
@@ -26,14 +22,11 @@ def claims_section(verdicts: pd.DataFrame | None) -> str:
     Raises:
         FedCoPLError: columns are missing.
     """
-    source = resources.files("fedcopl_lab.report").joinpath("claims.html.j2").read_text(encoding="utf-8")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    page = {
-        "papers": [] if verdicts is None else claim_tables(verdicts),
-        "symbols": SYMBOLS,
-        "discrepancies": discrepancies().to_dict("records"),
-    }
-    return environment.from_string(source).render(page)
+    return render(
+        "claims.html.j2",
+        papers=[] if verdicts is None else claim_tables(verdicts),
+        discrepancies=discrepancies().to_dict("records"),
+    )
 
 
 def claim_tables(verdicts: pd.DataFrame) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.paper.items import Item
+from fedcopl_lab.paper.measured import measured
 from fedcopl_lab.paper.printed import printed
 from fedcopl_lab.report._tables import summary
 from fedcopl_lab.report._words import UPPER_REFERENCE, is_own, item_of, lines_of, order, scale, setting_of
@@ -56,6 +57,42 @@ def beside(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metr
     for column in order(table["column"]):
         wide[f"paper: {column}"] = table[table["column"] == column].set_index("series")["value"]
     return wide
+
+
+def committed_beside(item: Item | str, metric: str = "accuracy") -> pd.DataFrame:
+    """What the paper prints, what was measured in mini and what in smoke, each in columns of its own.
+
+    Args:
+        item: the item or its id.
+        metric: one of the item's metrics.
+
+    Returns:
+        The columns of :func:`beside` from the committed numbers: the printed ones first, then those of each profile
+        that has numbers of the item. Rows of all of them; the row before training has its own name in each.
+
+    Raises:
+        FedCoPLError: no profile has committed numbers of the item.
+
+    >>> committed_beside("fedcopl_main_table1")
+
+    Shown in notebook ``fedcopl_main_table1``.
+    """
+    known = item_of(item)
+    found = {}
+    for profile in ("mini", "smoke"):
+        try:
+            numbers = measured(profile)
+        except FedCoPLError:  # nothing is committed of that profile
+            continue
+        if ((numbers["item"] == known.id) & (numbers["metric"] == metric)).any():
+            found[profile] = beside(known, numbers, profile, metric)
+    if not found:
+        raise FedCoPLError(f"no committed numbers have {metric!r} of {known.id}; choose another item or metric")
+    rows = order(row for wide in found.values() for row in wide.index)
+    parts = [wide.reindex(rows) for wide in found.values()]
+    printed_columns = [column for column in parts[0].columns if column.startswith("paper: ")]
+    theirs = pd.concat([wide[printed_columns] for wide in found.values()]).groupby(level=0).first().reindex(rows)
+    return pd.concat([theirs, *(wide.drop(columns=printed_columns) for wide in parts)], axis=1)
 
 
 def gaps(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metric: str = "accuracy") -> pd.DataFrame:

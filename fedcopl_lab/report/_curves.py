@@ -49,11 +49,16 @@ def headline(
     metric: str,
     marks: str = "",
     missing: Sequence[NotRun] = (),
+    beside_printed: bool = False,
 ) -> None:
-    """Says above a picture what was measured here and with how many seeds, what its marks are and what is missing."""
+    """Says above a picture what was measured here and with how many seeds, what its marks are and what is missing.
+
+    Beside printed numbers it is as bold as their own heading.
+    """
     words = "; ".join(filter(None, (setting_of(item, profile).short, seeds_text(lines, metric), marks)))
     reasons = [textwrap.fill(f"{one.column} was not run: {one.reason}", _REASON_WIDTH) for one in missing]
-    figure.suptitle("\n".join([f"Measured here ({words})", *reasons]), fontsize=7, color=QUIET)
+    color, weight = (INK, "bold") if beside_printed else (QUIET, "normal")
+    figure.suptitle("\n".join([f"Measured here ({words})", *reasons]), fontsize=7, color=color, fontweight=weight)
 
 
 _REASON_WIDTH = 125  # characters that stand side by side over both columns

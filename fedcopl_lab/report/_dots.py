@@ -32,6 +32,7 @@ from fedcopl_lab.report._words import UPPER_REFERENCE, is_own, mean_std, order, 
 _BESIDE_UP_TO = 2  # measured columns; more of them stand above the printed ones
 _ACROSS = 3  # panels side by side when there are more
 _ROW, _PRINTED_ROW = 0.36, 0.24  # inches
+_ROWS_TALL = 10  # more rows share the height of so many: a page is no taller
 _NAME_WIDTH = 22  # characters of a row's name before it breaks
 _LABELLED = {"FPL": Look(ORANGE, "s"), "CPL": Look(PURPLE, "^"), "CoPL": Look(GREEN, "v")}
 _SETS = (
@@ -39,6 +40,7 @@ _SETS = (
     Look(INK, "D", hollow=True), Look(QUIET, "P"),
 )  # fmt: skip
 _DASHED = (0, (4, 3))
+_MARGIN = {False: 0.12, True: 0.17}  # by narrow: half a value's text at either end
 
 
 def table_dots(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
@@ -75,8 +77,9 @@ def table_dots(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
 def _stacked(item: Item, lines: pd.DataFrame, cells: pd.DataFrame, paper: pd.DataFrame, profile: str) -> Figure:
     rows, columns = order(cells["series"]), order(cells["column"])
     groups = _sets_by_split(paper)
-    above = 0.6 + (0.65 + _ROW * len(rows)) * -(-len(columns) // _across(len(columns)))
-    below = 0.85 + (0.4 + _PRINTED_ROW * len(rows)) * -(-len(groups) // _ACROSS) if groups else 0.0
+    tall = min(len(rows), _ROWS_TALL)
+    above = 0.6 + (0.65 + _ROW * tall) * -(-len(columns) // _across(len(columns)))
+    below = 0.85 + (0.4 + _PRINTED_ROW * tall) * -(-len(groups) // _ACROSS) if groups else 0.0
     figure = new_figure(DOUBLE, above + below)
     if not groups:
         _measured(figure, item, lines, cells, profile, 1)
@@ -88,15 +91,16 @@ def _stacked(item: Item, lines: pd.DataFrame, cells: pd.DataFrame, paper: pd.Dat
         -(-len(groups) // _ACROSS), min(_ACROSS, len(groups)), sharex=True, sharey=True, squeeze=False
     )
     names = order(name for group in groups.values() for name in group)
+    theirs = ["Zero-shot CLIP" if row == "Prompted, before training" else row for row in rows]
     looks = dict(zip(names, _looks_of_groups(names), strict=True))
     for axes, (title, group) in zip(panels.flat, groups.items(), strict=False):
-        _printed_panel(axes, paper, group, rows, looks)
+        _printed_panel(axes, paper, group, theirs, looks)
         axes.set_title(title)
         axes.xaxis.set_major_locator(MaxNLocator(5, prune="both"))
     for axes in panels.flat[len(groups) :]:
         axes.set_axis_off()
     for axes in panels[:, 0]:
-        axes.set_yticks(range(len(rows)), _broken(rows))
+        axes.set_yticks(range(len(rows)), _broken(theirs))
     for axes in panels[-1]:
         axes.set_xlabel("pseudo-label accuracy (%)" if item.metrics[0] == "label_accuracy" else "accuracy (%)")
     bottom.legend(handles=_printed_handles(looks), loc="outside lower center", ncols=len(names), handlelength=1.2)
@@ -113,13 +117,15 @@ def _measured(
     part.suptitle(f"Measured here ({setting_of(item, profile).short}; {seeds_text(lines, metric)})", fontweight="bold")
     grid = part.subplots(-(-len(columns) // across), across, sharex=True, sharey=True, squeeze=False)
     for axes, column in zip(grid.flat, columns, strict=False):
-        _measured_panel(axes, lines[lines["column"] == column], cells[cells["column"] == column], rows, metric)
+        _measured_panel(axes, lines[lines["column"] == column], cells[cells["column"] == column], rows, metric,
+                        across > _BESIDE_UP_TO)  # fmt: skip
         axes.set_title(column)
         if across > 1:  # labels at the ends would meet the next panel's
             axes.xaxis.set_major_locator(MaxNLocator(5, prune="both"))
     for axes in grid.flat[len(columns) :]:
         axes.set_axis_off()
-    for axes in grid[-1]:
+    for axes in grid.flat[max(0, len(columns) - across) : len(columns)]:  # the lowest of each column of panels
+        axes.tick_params(labelbottom=True)
         axes.set_xlabel(_measure(item) + unit(metric))
     handles = [legend_handle("one seed", Look(QUIET, "o", "none"), alpha=0.4, markersize=3),
                legend_handle("mean ± std", Look(QUIET, "o"))]  # fmt: skip
@@ -127,17 +133,19 @@ def _measured(
         handles.append(legend_handle("a single run (n = 1)", Look(QUIET, "D", "none", hollow=True)))
     reference = next((row for row in rows if _is_reference(row)), None)
     if reference:
-        name = "zero-shot" if reference.startswith("Zero-shot") else reference
+        name = _SHORT.get(reference, reference)
         handles.append(Line2D([], [], color=QUIET, linestyle=_DASHED, linewidth=0.8, label=name))
     handles += [Line2D([], [], linestyle="none", label=" ")] * (legend_lines - len(handles))
     part.legend(handles=handles, loc="outside lower center", ncols=-(-len(handles) // legend_lines))
 
 
-def _measured_panel(axes: Axes, lines: pd.DataFrame, cells: pd.DataFrame, rows: list[str], metric: str) -> None:
+def _measured_panel(
+    axes: Axes, lines: pd.DataFrame, cells: pd.DataFrame, rows: list[str], metric: str, narrow: bool
+) -> None:
     percent_axis(axes, "x")
     axes.set_yticks(range(len(rows)), _broken(rows))
     axes.set_ylim(len(rows) - 0.45, -0.75)
-    axes.margins(x=0.12)
+    axes.margins(x=_MARGIN[narrow])
     factor = scale(metric)
     rivals = cells.loc[cells["series"] != UPPER_REFERENCE, "mean"]
     for row, series in enumerate(rows):
@@ -145,6 +153,7 @@ def _measured_panel(axes: Axes, lines: pd.DataFrame, cells: pd.DataFrame, rows: 
         values = factor * lines.loc[lines["series"] == series, "value"].to_numpy(dtype=float)
         found = cells[cells["series"] == series]
         if found.empty:
+            _say(axes, row, "not run")
             continue
         mean, std = float(found["mean"].iloc[0]), float(found["std"].iloc[0])
         alone = int(found["n"].iloc[0]) == 1 < cells["n"].max()  # a single run among rows with several
@@ -217,9 +226,13 @@ def _printed_panel(
                   markerfacecolor="none" if look.hollow else look.color, markeredgewidth=0.9)  # fmt: skip
     for row, series in enumerate(rows):
         if paper[(paper["series"] == series) & paper["column"].isin(groups.values())].empty:
-            axes.text(0.5, row, "not printed", transform=axes.get_yaxis_transform(), ha="center", va="center",
-                      color=QUIET, fontsize=6.5, style="italic")  # fmt: skip
+            _say(axes, row, "not printed")
     axes.margins(x=0.1)
+
+
+def _say(axes: Axes, row: int, text: str) -> None:
+    axes.text(0.5, row, text, transform=axes.get_yaxis_transform(), ha="center", va="center", color=QUIET,
+              fontsize=6.5, style="italic")  # fmt: skip
 
 
 def _printed_handles(looks: dict[str, Look]) -> list[Line2D]:
@@ -238,9 +251,12 @@ def _broken(rows: list[str]) -> list[str]:
     return [textwrap.fill(row, _NAME_WIDTH) for row in rows]
 
 
+_SHORT = {"Zero-shot CLIP": "zero-shot", "Prompted, before training": "before training"}
+
+
 def _is_reference(series: str) -> bool:
     """Whether the row is what all others are read against."""
-    return series.startswith(("Zero-shot", "paper mode")) or series == UPPER_REFERENCE
+    return series.startswith(("Zero-shot", "Prompted, before", "paper mode")) or series == UPPER_REFERENCE
 
 
 def _row_look(series: str) -> Look:

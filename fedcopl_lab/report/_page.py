@@ -1,30 +1,30 @@
 """The report: one HTML file that needs nothing but a browser."""
 
 import base64
-from collections.abc import Mapping, Sequence
-from importlib import resources
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, StrictUndefined
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import write_atomic
+from fedcopl_lab.paper.about import claims_about
 from fedcopl_lab.paper.claims import claims
 from fedcopl_lab.paper.items import Item
 from fedcopl_lab.paper.measured import measured
-from fedcopl_lab.paper.printed import printed
 from fedcopl_lab.report._claims import claims_section
-from fedcopl_lab.report._compare import against_committed, gaps
+from fedcopl_lab.report._compare import against_committed
+from fedcopl_lab.report._page_heads import heads
 from fedcopl_lab.report._page_tables import measured_table, printed_tables
 from fedcopl_lab.report._plots import draw
-from fedcopl_lab.report._save import provenance
+from fedcopl_lab.report._save import TABLES, provenance
 from fedcopl_lab.report._style import light_png
 from fedcopl_lab.report._tables import seeds_text, summary
+from fedcopl_lab.report._templates import SYMBOLS, render
 from fedcopl_lab.report._words import Setting, lines_of, mean_std, metric_name, order, paper_of, setting_of
 
-_HEAD = "fedcopl_main_table1"
 _DPI = 180
 _TOLD_UP_TO = 20  # values in a picture's alternative text
 _PICTURES_ONLY = ("split", "confidences", "theory")  # reads of many values per run: a picture and a CSV tell them
@@ -66,22 +66,21 @@ def write_report(
     together = numbers if isinstance(numbers, pd.DataFrame) else _together(list(numbers.values()))
     by_paper: dict[str, list[dict[str, Any]]] = {}
     for item in items:
-        by_paper.setdefault(paper_of(item), []).append(_entry(item, together, runs, profile))
-    page = {
-        "profile": profile,
-        "setting": next(
+        by_paper.setdefault(paper_of(item), []).append(_entry(item, together, runs, profile, verdicts))
+    page = render(
+        "page.html.j2",
+        profile=profile,
+        setting=next(
             (s for s in (setting_of(item, profile) for item in items) if s.dataset), Setting(profile, "", "", 0)
         ),
-        "papers": by_paper,
-        "head": _headline(items, together, profile),
-        "totals": _totals(items, together, runs),
-        "claims": claims_section(verdicts),
-        "has_verdicts": verdicts is not None,
-    }
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    source = resources.files("fedcopl_lab.report").joinpath("page.html.j2").read_text(encoding="utf-8")
+        papers=by_paper,
+        heads=heads(items, together, profile, verdicts),
+        totals=_totals(items, together, runs),
+        claims=claims_section(verdicts),
+        has_verdicts=verdicts is not None,
+    )
     path = Path(folder) / "report.html"
-    write_atomic(path, environment.from_string(source).render(page))
+    write_atomic(path, page)
     return path
 
 
@@ -90,8 +89,11 @@ def _together(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(filled, ignore_index=True) if filled else frames[0]
 
 
-def _entry(item: Item, numbers: pd.DataFrame, runs: pd.DataFrame, profile: str) -> dict[str, Any]:
+def _entry(
+    item: Item, numbers: pd.DataFrame, runs: pd.DataFrame, profile: str, verdicts: pd.DataFrame | None
+) -> dict[str, Any]:
     lines = lines_of(item, numbers)
+    about = _claims(item, verdicts)
     picture = light_png(draw(item, lines, profile), _DPI)
     there = [metric for metric in item.metrics if metric in set(lines["metric"]) and item.reads not in _PICTURES_ONLY]
     present = [metric for metric in there if metric not in _FOLDED]
@@ -105,6 +107,9 @@ def _entry(item: Item, numbers: pd.DataFrame, runs: pd.DataFrame, profile: str) 
         "caption": _caption(item, lines, profile, present),
         "not_run": item.not_run(profile),
         "printed": printed_tables(item, lines),
+        "claims": about,
+        "tally": _tally(about),
+        "files": _files(item),
         "doubts": _doubts(item),
         "agreement": _agreement(lines, profile),
         "origin": provenance(item, lines, runs, profile),
@@ -120,45 +125,6 @@ def _caption(item: Item, lines: pd.DataFrame, profile: str, metrics: Sequence[st
             "pseudo_labels": ", in the last round"}  # fmt: skip
     seeds = seeds_text(lines, metrics[0])
     return f"Measured here: {setting_of(item, profile).short}; mean ± std, {seeds}{when.get(item.reads, '')}"
-
-
-def _headline(items: Sequence[Item], numbers: pd.DataFrame, profile: str) -> dict[str, Any] | None:
-    """Table 1 at its first column: measured, and the order of the rows here and in the paper."""
-    item = next((item for item in items if item.id == _HEAD), None)
-    if item is None:
-        return None
-    lines = lines_of(item, numbers, ("accuracy",))
-    column = order(lines["column"])[0]
-    cells = summary(lines).query("column == @column").set_index("series")
-    paper = printed(item.id)
-    paper = paper[paper["column"].str.endswith(f", {column}") & ~paper["column"].str.startswith("Average")]
-    common = paper.pivot(index="series", columns="column", values="value").reindex(cells.index).dropna(axis=1)
-    ranks = cells["mean"].rank(ascending=False, method="min").astype(int)
-    printed_ranks = common.mean(axis=1).rank(ascending=False, method="min").astype(int)
-    rows = [
-        (
-            name,
-            mean_std(cell["mean"], cell["std"]),
-            int(ranks[name]),
-            f"{common.loc[name].mean():.1f}",
-            int(printed_ranks[name]),
-        )
-        for name, cell in zip(order(cells.index), cells.to_dict("records"), strict=True)
-    ]
-    ahead = gaps(item, lines, profile)
-    here = ahead[(ahead["source"] == "measured") & ahead["column"].str.endswith(column)]
-    there = ahead[
-        (ahead["source"] == "paper") & ahead["column"].str.endswith(column) & ~ahead["column"].str.contains("Average")
-    ]
-    return {
-        "column": column,
-        "seeds": seeds_text(lines),
-        "rows": rows,
-        "same_order": bool((ranks == printed_ranks).all()),
-        "sets": [name.split(", ")[0] for name in common.columns],
-        "gap": None if here.empty else (float(here["gap"].iloc[0]), here["best_other"].iloc[0]),
-        "printed_gaps": (float(there["gap"].min()), float(there["gap"].max())),
-    }
 
 
 def _totals(items: Sequence[Item], numbers: pd.DataFrame, runs: pd.DataFrame) -> dict[str, Any]:
@@ -182,11 +148,27 @@ def _alternative(item: Item, lines: pd.DataFrame, metrics: Sequence[str]) -> str
     return f"{item.title}: {metric_name(metrics[0], item.id)}. {'; '.join(texts)}."
 
 
-def _doubts(item: Item) -> list[str]:
-    known = set(claims()["item"])
-    if item.source not in known:
+def _claims(item: Item, verdicts: pd.DataFrame | None) -> list[dict[Hashable, Any]]:
+    if verdicts is None:
         return []
-    table_of_paper = claims(item.id.split("_")[0], item.source)
+    return verdicts[verdicts["number"].isin(claims_about(item))].to_dict("records")
+
+
+def _tally(about: Sequence[Mapping[Hashable, Any]]) -> list[tuple[str, int]]:
+    counts = Counter(str(line["verdict"]) for line in about)
+    return [(verdict, counts[verdict]) for verdict in SYMBOLS if counts[verdict]]
+
+
+def _files(item: Item) -> list[str]:
+    kinds = ["pdf", "png", "csv", "json", *(["tex"] if item.reads in TABLES else [])]
+    return [f"{item.id}.{kind}" for kind in kinds]
+
+
+def _doubts(item: Item) -> list[str]:
+    paper = item.id.split("_")[0]
+    if item.source not in set(claims(paper)["item"]):
+        return []
+    table_of_paper = claims(paper, item.source)
     doubtful = table_of_paper[table_of_paper["flag"] != ""]
     texts: dict[str, list[str]] = {}
     for line in doubtful.to_dict("records"):

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from fedcopl_lab.paper._sage_confidences import THRESHOLDS, share_above
 from fedcopl_lab.paper.items import Item
@@ -56,15 +58,24 @@ def thresholds_picture(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         axes.set_xlabel("α")
         percent_axis(axes)
     panels[0].set_ylabel("views above it (%)")
-    handles = [legend_handle(_NAMES[model], Look(look.color, "s", "none"), markersize=6) for model, look in
-               _LOOKS.items()] + [legend_handle("one seed", Look(QUIET, "o", "none"), markersize=2.5)]  # fmt: skip
+    handles: list[Artist] = [
+        Patch(
+            facecolor=(look.color, 0.45),
+            edgecolor=look.color,
+            label=_NAMES[model],
+            hatch="" if look is GLOBAL else "////",
+        )
+        for model, look in _LOOKS.items()
+    ]
+    handles += [legend_handle("one seed", Look(QUIET, "o", "none"), markersize=2.5)]  # fmt: skip
     figure.legend(handles=handles, loc="outside lower center", ncols=3)
     _headline(figure, item, lines, profile)
     return figure
 
 
 def _bar(axes: Axes, x: float, values: np.ndarray, look: Look) -> None:
-    axes.bar(x, values.mean(), 0.36, color=look.color, alpha=0.55, linewidth=0)
+    hatch = "" if look is GLOBAL else "////"  # apart in grey, too
+    axes.bar(x, values.mean(), 0.36, facecolor=(look.color, 0.45), edgecolor=look.color, hatch=hatch, linewidth=0.6)
     beside = x + 0.07 * (np.arange(len(values)) - (len(values) - 1) / 2)
     axes.plot(beside, values, "o", color=look.color, markersize=2.5, markeredgewidth=0.3, markeredgecolor="white")
 

@@ -66,7 +66,7 @@ def reached_picture(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         legend_handle("mean, where all got there", Look(QUIET, "|", "none"), markersize=9, markeredgewidth=1.6),
     ]
     upper.legend(handles=handles, loc="outside lower center", ncols=3)
-    headline(upper, item, lines, profile, "rounds_needed")
+    headline(upper, item, lines, profile, "rounds_needed", beside_printed=True)
     _printed_panels(lower, paper, rows)
     return figure
 

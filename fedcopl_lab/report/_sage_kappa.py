@@ -47,9 +47,9 @@ def decay_picture() -> Figure:
     half = math.exp(-KAPPA_STAR * HALVED_AT)
     axes.plot([HALVED_AT, HALVED_AT, 0], [0, half, half], color=QUIET, linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
     axes.plot(HALVED_AT, half, "o", color=BLUE, markersize=5)
-    axes.annotate("λ = 1/2 at ΔC = 1 - 0.95", (HALVED_AT, half), (14, 9), textcoords="offset points", fontsize=7,
+    axes.annotate("λ = 1/2 at ΔC = 1 − 0.95", (HALVED_AT, half), (0.17, half), va="center", fontsize=7,
                   arrowprops={"arrowstyle": "-", "color": QUIET, "linewidth": 0.6})  # fmt: skip
-    axes.set_xlabel("discrepancy of the confidences, ΔC = |c_l - c_g|")
+    axes.set_xlabel("discrepancy of the confidences, ΔC = $|c_l - c_g|$")
     axes.set_ylabel("λ, weight of the local label")
     axes.set_xlim(0, 0.5)
     axes.set_ylim(0, 1.02)

@@ -200,5 +200,7 @@ def round_axis(axes: Axes, lines: pd.DataFrame) -> None:
     rounds = sorted({round(x) for x in lines["x"]})
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200) if len(rounds) / step <= 8)
     axes.set_xticks([r for r in rounds if r % step == 0 or (r == rounds[0] and step <= 2)])
+    around = 0.05 * (rounds[-1] - rounds[0]) or 0.5
+    axes.set_xlim(rounds[0] - around, rounds[-1] + around)  # also where the first rounds have no value
     axes.set_xlabel("round")
     percent_axis(axes)

@@ -58,7 +58,7 @@ _RC: dict[str, Any] = {
     "lines.markersize": 4.2,
     "pdf.fonttype": 42,  # embed TrueType, as conference checkers ask
     "ps.fonttype": 42,
-    "svg.fonttype": "none",
+    "svg.fonttype": "path",  # letters as outlines: the same where DejaVu Sans is not installed
     "svg.hashsalt": "fedcopl_lab",
 }
 _MACHINE_SETTINGS = ("backend", "interactive", "toolbar", "timezone", "date.epoch", "tk.", "webagg.", "keymap.",

@@ -59,7 +59,7 @@ def sweep(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         Line2D([], [], color=QUIET, linewidth=0.8, linestyle=_DOTTED, label=f"value in {profile}"),
     ]
     left.legend(handles=handles, loc="outside lower center", ncols=3 if paper.empty else 2, columnspacing=1.2)
-    headline(left, item, lines, profile, metrics[0])
+    headline(left, item, lines, profile, metrics[0], beside_printed=len(paper) > 0)
     return figure
 
 

@@ -5,7 +5,7 @@ import re
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.report._words import in_item_order, last_round, mean_std, metric_name, order
+from fedcopl_lab.report._words import UPPER_REFERENCE, in_item_order, last_round, mean_std, metric_name, order, shown
 
 
 def summary(numbers: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
@@ -64,14 +64,27 @@ def seeds_text(numbers: pd.DataFrame, metric: str = "accuracy") -> str:
     return f"{counts[0]} seed{'s' if counts[0] > 1 else ''}"
 
 
-def to_latex(numbers: pd.DataFrame, metric: str = "accuracy", caption: str = "", label: str = "") -> str:
+def to_latex(
+    numbers: pd.DataFrame,
+    metric: str = "accuracy",
+    caption: str = "",
+    label: str = "",
+    marked: bool = True,
+    corner: str = "",
+) -> str:
     r"""The table for a paper: booktabs, mean ± std, best of each column bold and second best underlined.
+
+    Marks go by the means as they are printed, so that equal numbers are marked alike. A column is marked only where
+    three rows or more compete in it; SAGE's fully labelled reference is no rival. A mark is no test: it does not say
+    that a difference is larger than its spread. A single row with many columns is turned round.
 
     Args:
         numbers: the lines of one item.
-        metric: name of the value.
+        metric: name of the value; the largest is the best.
         caption: text of the caption; say profile, data set and seeds.
         label: LaTeX label.
+        marked: whether to mark at all; rows that are settings, not methods, need none.
+        corner: heading of the first column of a table that is turned round.
 
     Returns:
         A ``table`` environment that needs ``\usepackage{booktabs}``.
@@ -80,30 +93,26 @@ def to_latex(numbers: pd.DataFrame, metric: str = "accuracy", caption: str = "",
 
     Shown in notebook ``fedcopl_main_table1``.
     """
-    cells = summary(numbers, metric)
     texts = table(numbers, metric)
-    best, second = {}, {}
-    for column, group in cells.groupby("column", sort=False):
-        ranks = group["mean"].rank(method="min", ascending=False)
-        best[column] = set(group["series"][ranks == 1])
-        second[column] = set(group["series"][ranks == 2])
-
-    def cell(row: str, column: str) -> str:
-        text = escape_latex(str(texts.loc[row, column]))
-        if row in best[column]:
-            return rf"\textbf{{{text}}}"
-        return rf"\underline{{{text}}}" if row in second[column] else text
-
-    columns = list(texts.columns)
-    body = [" & ".join([escape_latex(row), *(cell(row, column) for column in columns)]) + r" \\" for row in texts.index]
+    marks = _marks(summary(numbers, metric), metric) if marked else {}
+    cells = pd.DataFrame(
+        {column: {row: _marked(str(texts.loc[row, column]), marks.get((row, column))) for row in texts.index}
+         for column in texts.columns}
+    )  # fmt: skip
+    if len(cells) == 1 and len(cells.columns) > _ACROSS_UP_TO:
+        cells = cells.T
+    else:
+        corner = ""
+    body = [" & ".join([escape_latex(str(row)), *line]) + r" \\"
+            for row, line in zip(cells.index, cells.to_numpy().tolist(), strict=True)]  # fmt: skip
     lines = [
         r"\begin{table}[t]",
         r"\centering",
         rf"\caption{{{escape_latex(caption)}}}" if caption else "",
         rf"\label{{{label}}}" if label else "",
-        rf"\begin{{tabular}}{{l{'c' * len(columns)}}}",
+        rf"\begin{{tabular}}{{l{'c' * len(cells.columns)}}}",
         r"\toprule",
-        " & ".join(["", *(escape_latex(column) for column in columns)]) + r" \\",
+        " & ".join(escape_latex(str(column)) for column in (corner, *cells.columns)) + r" \\",
         r"\midrule",
         *body,
         r"\bottomrule",
@@ -113,17 +122,41 @@ def to_latex(numbers: pd.DataFrame, metric: str = "accuracy", caption: str = "",
     return "\n".join(line for line in lines if line) + "\n"
 
 
+def _marked(text: str, mark: str | None) -> str:
+    return rf"\{mark}{{{escape_latex(text)}}}" if mark else escape_latex(text)
+
+
+def _marks(cells: pd.DataFrame, metric: str) -> dict[tuple[str, str], str]:
+    """(row, column) -> ``textbf`` or ``underline``, by the means as they are printed."""
+    marks = {}
+    for column, group in cells[cells["series"] != UPPER_REFERENCE].groupby("column", sort=False):
+        ranks = group["mean"].map(lambda mean: shown(mean, metric)).rank(method="min", ascending=False)
+        if len(group) >= _RIVALS and ranks.max() > 1:  # where all are equal none is best
+            for row, rank in zip(group["series"], ranks, strict=True):
+                if rank <= len(_MARKS):
+                    marks[row, str(column)] = _MARKS[int(rank) - 1]
+    return marks
+
+
+_MARKS = ("textbf", "underline")
+_RIVALS = 3  # fewer rows are no competition
+_ACROSS_UP_TO = 4  # columns of a single row that fit across a page
+
+
 def to_csv(numbers: pd.DataFrame) -> str:
     """The tidy numbers as text, one line each, the same for every operating system."""
     return numbers.to_csv(index=False, lineterminator="\n")
 
 
+_GREEK = {"α": "alpha", "β": "beta", "ε": "epsilon", "κ": "kappa", "λ": "lambda", "μ": "mu", "ξ": "xi", "τ": "tau",
+          "Δ": "Delta"}  # fmt: skip
 _LATEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
           "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-          "β": r"$\beta$", "τ": r"$\tau$", "κ": r"$\kappa$", "ξ": r"$\xi$", "ε": r"$\epsilon$", "×": r"$\times$",
-          "±": r"$\pm$", "–": "--", "−": r"$-$"}  # fmt: skip
+          "×": r"$\times$", "±": r"$\pm$", "–": "--", "−": r"$-$",
+          **{letter: rf"$\{name}$" for letter, name in _GREEK.items()}}  # fmt: skip
+_SPECIAL = re.compile("|".join(map(re.escape, _LATEX)))
 
 
 def escape_latex(text: str) -> str:
     """Plain text as LaTeX that prints the same."""
-    return re.sub(r"[\\&%$#_{}~^<>βτκξε×±–−]", lambda found: _LATEX[found[0]], text)
+    return _SPECIAL.sub(lambda found: _LATEX[found[0]], text)

@@ -7,7 +7,7 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.paper.items import ITEMS, PAPER_SETS, SAGE_SETS, Item, find_items
+from fedcopl_lab.paper.items import ITEMS, PAPER_SETS, SAGE_SETS, Cell, Item, find_items
 
 _METRICS = {
     "accuracy": "accuracy, mean over clients",
@@ -103,10 +103,18 @@ def setting_of(item: Item | str, profile: str) -> Setting:
     if not cells:
         return Setting(profile, "", "", 0)
     configs = [cell.config for cell in cells]
-    sets = order(_DATASETS.get(config.dataset, config.dataset) for config in configs)
+    sets = order(_set_name(config.dataset) for config in configs)
     models = order(config.clip if isinstance(config, PromptConfig) else "ResNet-8" for config in configs)
     data = ", ".join(sets) if len(sets) <= 3 else f"{len(sets)} data sets"
     return Setting(profile, data, ", ".join(models), configs[0].n_clients)
+
+
+def _set_name(name: str) -> str:
+    """A data set or a part of one, spelled for reading."""
+    whole, colon, _ = name.partition(":")
+    if colon and whole in _DATASETS:
+        return f"{_DATASETS[whole]} (part)"
+    return _DATASETS.get(name, name)
 
 
 def paper_of(item: Item) -> str:
@@ -139,12 +147,19 @@ def lines_of(item: Item | str, numbers: pd.DataFrame, metrics: Iterable[str] = (
 def in_item_order(lines: pd.DataFrame) -> pd.DataFrame:
     """The lines with rows and columns as the item has them; committed files are sorted by name instead."""
     lines = lines.reset_index(drop=True)
-    cells = [cell for item in ITEMS if item.id in set(lines["item"]) for cell in item.cells("smoke")]
+    items = [item for item in ITEMS if item.id in set(lines["item"])]
+    cells = _likeliest_cells(items, set(zip(lines["series"], lines["column"], strict=True)))
     counted = PAPER_SETS if any(item.reads == "manifests" and item.id in set(lines["item"]) for item in ITEMS) else ()
     series = order([*(cell.series for cell in cells), *counted, *lines["series"]])
     columns = order([*(cell.column for cell in cells), *lines["column"]])
     places = lines["series"].map(series.index) * len(columns) + lines["column"].map(columns.index)
     return lines.loc[places.sort_values(kind="stable").index] if len(lines) else lines
+
+
+def _likeliest_cells(items: Iterable[Item], found: set[tuple[str, str]]) -> list[Cell]:
+    """The cells of the profile that numbers are from; numbers themselves do not say it."""
+    by_profile = [[cell for item in items for cell in item.cells(name)] for name in ("smoke", "mini", "paper")]
+    return max(by_profile, key=lambda cells: len(found & {(cell.series, cell.column) for cell in cells}))
 
 
 def last_round(lines: pd.DataFrame) -> pd.DataFrame:
@@ -187,6 +202,15 @@ def scale(metric: str) -> float:
 
 def mean_std(mean: float, std: float, metric: str = "accuracy") -> str:
     """``78.6 ± 1.4``: percent with one decimal for accuracies, three digits otherwise; no ± for one seed."""
-    digits = 1 if is_share(metric) else 0 if metric in _COUNTS else 3
-    shown = f"{mean * scale(metric):,.{digits}f}"
-    return shown if pd.isna(std) else f"{shown} ± {std * scale(metric):.{digits}f}"
+    digits = _digits(metric)
+    text = f"{shown(mean, metric):,.{digits}f}"
+    return text if pd.isna(std) else f"{text} ± {std * scale(metric):.{digits}f}"
+
+
+def shown(mean: float, metric: str) -> float:
+    """A stored value as it is printed: scaled, and rounded as often as its text is."""
+    return float(f"{mean * scale(metric):.{_digits(metric)}f}")
+
+
+def _digits(metric: str) -> int:
+    return 1 if is_share(metric) else 0 if metric in _COUNTS else 3

@@ -17,7 +17,7 @@ def check_logits(logits: Tensor) -> None:
     if bad:
         raise FedCoPLError(
             f"logits of {bad} of {len(logits)} images are NaN or infinite; expected finite numbers: "
-            "look at the images and at the learning rate that made the prompts"
+            "look at the images and at the learning rate of what was trained"
         )
 
 

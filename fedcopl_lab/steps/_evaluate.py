@@ -64,7 +64,7 @@ def evaluate(
         Accuracies per client, with their means.
 
     Raises:
-        FedCoPLError: no client has a test image.
+        FedCoPLError: no client has a test image, or one has an image that has no label.
 
     >>> shards = [lab.Shard(train=np.array([0]), test=np.array([1, 2]))]
     >>> lab.evaluate(lambda client, indices: indices * 0, shards, torch.tensor([0, 0, 1])).client_mean
@@ -77,6 +77,11 @@ def evaluate(
         raise FedCoPLError(f"none of the {len(shards)} clients has a test image; expected at least one")
     tests = [torch.as_tensor(np.array(shard.test), dtype=torch.long) for shard in shards]
     union = torch.cat(tests)
+    if not 0 <= int(union.min()) <= int(union.max()) < len(labels):
+        raise FedCoPLError(
+            f"test images go from {int(union.min())} to {int(union.max())}, but there are labels of {len(labels)}: "
+            "give the labels of the whole data set that the shards are of"
+        )
     per_client, everywhere_accuracy = [], []
     for k, own in enumerate(tests):
         if everywhere:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.data import ChannelStatistics, normalise
 from fedcopl_lab.steps._aggregate import aggregate
+from fedcopl_lab.steps._confidence import check_logits
 
 IMAGES_PER_FORWARD = 512
 
@@ -60,14 +61,21 @@ def model_scores(
         images: uint8 images on the model's device, [n, 3, h, w].
         statistics: what to normalise with, on the same device.
 
+    Raises:
+        FedCoPLError: scores that are NaN or infinite, as of a model that training led astray.
+
     >>> model_scores(draw_resnet8(10), images, channel_statistics(dataset, "test")).shape[1]
     10
     """
     was_training = model.training
-    model.eval()
+    if was_training:
+        model.eval()
     portions = [model(normalise(part, statistics.mean, statistics.std)) for part in images.split(IMAGES_PER_FORWARD)]
-    model.train(was_training)
-    return torch.cat(portions)
+    if was_training:
+        model.train()
+    scores = torch.cat(portions)
+    check_logits(scores)
+    return scores
 
 
 @torch.no_grad()

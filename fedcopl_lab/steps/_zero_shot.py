@@ -56,7 +56,7 @@ def zero_shot(
         Predictions with logits [n, C].
 
     Raises:
-        FedCoPLError: no image is asked for.
+        FedCoPLError: no image is asked for, or one that the data set does not have.
 
     >>> import fedcopl_lab as lab
     >>> clip, digits = lab.load_clip("tiny"), lab.load_dataset("digits")
@@ -68,6 +68,12 @@ def zero_shot(
     chosen = torch.arange(len(dataset)) if indices is None else torch.as_tensor(indices, dtype=torch.long)
     if not len(chosen):
         raise FedCoPLError("zero_shot was asked for 0 images; expected at least one index")
+    n = len(dataset)
+    if not -n <= int(chosen.min()) <= int(chosen.max()) < n:
+        raise FedCoPLError(
+            f"indices go from {int(chosen.min())} to {int(chosen.max())}, but {dataset.name} has {n} images; choose "
+            f"from 0 to {n - 1}"
+        )
     texts = template_features(clip, dataset.class_names, dataset.template)
     weight = next(clip.model.parameters())
     images = [

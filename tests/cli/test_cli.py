@@ -7,12 +7,14 @@ import subprocess
 import sys
 import time
 
+import pandas as pd
 import pytest
 import torch
 
 import fedcopl_lab as lab
-from fedcopl_lab.cli import main
+from fedcopl_lab.cli import _reproduce, main
 from fedcopl_lab.cli._runs import parse_settings
+from fedcopl_lab.paper import find_items, verdicts
 from fedcopl_lab.store import Store
 
 SHORT = ["--set", "rounds=1", "--set", "local_epochs=1"]
@@ -66,6 +68,23 @@ def test_bad_input_is_one_line_and_exit_2(fails, arguments, saying, tmp_path, mo
     fails(*arguments, saying=saying)
     assert {p: p.read_bytes() for p in kept.path.rglob("*") if p.is_file()} == before
     assert [run.key for run in Store().runs()] == [kept.key], "no half-made run is left behind"
+
+
+def test_a_partial_export_holds_what_is_stored_and_names_the_rest(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(_reproduce, "ITEMS", find_items(["main Table 1"]))  # all of them take long
+    monkeypatch.setattr(_reproduce, "verdicts", lambda profile, store: verdicts(profile, store, numbers=[12]))
+    assert main(["export", "--partial", "--out", str(tmp_path)]) == 2
+    assert "no run of profile smoke is stored" in capsys.readouterr().err
+    for seed in (0, 1, 2):
+        lab.run(lab.configure("smoke", method="zero-shot", seed=seed), progress=False)
+    assert main(["export", "--partial", "--out", str(tmp_path)]) == 0
+    numbers = pd.read_csv(tmp_path / "smoke.csv")
+    table = numbers[numbers["item"] == "fedcopl_main_table1"]
+    assert set(zip(table["series"], table["column"], strict=True)) == {("Zero-shot CLIP", "β = 0.1")}
+    assert set(table["seed"]) == {0, 1, 2}
+    assert len(pd.read_csv(tmp_path / "smoke.runs.csv")) == 3
+    cells = len(find_items(["main Table 1"])[0].cells("smoke"))
+    assert f"not run: fedcopl_main_table1, {cells - 1} of {cells} cells" in capsys.readouterr().out
 
 
 def test_a_store_that_cannot_be_written_is_said(fails, tmp_path, monkeypatch):

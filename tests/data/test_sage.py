@@ -241,6 +241,11 @@ class TestFederation:
             restore_federation(digits, table)
         with pytest.raises(FedCoPLError, match="is of 'other', not of 'digits'"):
             restore_federation(digits, {**table, "dataset": "other"})
+        for name in ("shards", "settings", "sha256"):
+            with pytest.raises(FedCoPLError, match=r"of digits is damaged .*; remove the run to compute it again"):
+                restore_federation(digits, {key: value for key, value in table.items() if key != name})
+        with pytest.raises(FedCoPLError, match="is damaged"):
+            restore_federation(digits, {**table, "shards": [{"train": "all"}]})
         table["shards"][0]["train"][0] = 99_999
         with pytest.raises(FedCoPLError, match="names image 99999, but digits has 1797"):
             restore_federation(digits, table)

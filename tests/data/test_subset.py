@@ -8,7 +8,7 @@ import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.data import _datasets, load_dataset
-from fedcopl_lab.data._subset import draw_part, part_sizes, split_name
+from fedcopl_lab.data._subset import PartName, draw_part, part_sizes, split_name
 
 
 def test_a_part_of_the_digits_is_balanced_and_made_of_their_images():
@@ -51,8 +51,8 @@ def test_both_sides_have_an_image(n):
 
 
 def test_other_names_are_left_alone():
-    assert split_name("folder:12", ("digits",)) == ("folder:12", None)
-    assert split_name("digits", ("digits",)) == ("digits", None)
+    assert split_name("folder:12", ("digits",)) == PartName("folder:12")
+    assert split_name("digits", ("digits",)) == PartName("digits")
 
 
 @pytest.mark.parametrize(

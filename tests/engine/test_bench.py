@@ -176,8 +176,10 @@ def test_plan_command_plans_one_run_with_settings(capsys):
     shown = capsys.readouterr().out
     assert "at 100 GFLOP/s" in shown
     assert "cifar10:300" in shown
-    assert main(["plan", "--method", "SAGE"]) == 2
-    assert "plan counts FedCoPL's methods only" in capsys.readouterr().err
+    assert main(["plan", "--method", "SAGE", "--set", "width=0.25"]) == 0
+    shown = capsys.readouterr().out
+    assert "ResNet-8 x0.25" in shown
+    assert "672" in shown
 
 
 def test_plan_command_says_runs_hours_and_memory(capsys):

@@ -19,6 +19,11 @@ def test_both_forms_make_the_same_views_and_the_same_step():
     assert exact.parameter_difference < 1e-3
     assert exact.speed_up == exact.seconds_plain / exact.seconds
     assert exact.seconds_views > 0
+    assert exact.error is None
+    layout = next(bench_sage(**TINY, dtypes=["fp32"], exact=True))
+    assert 0 < layout.error < 1e-2
+    assert 0 < layout.error_plain < 1e-2
+    assert layout.parameter_difference <= layout.error + 1.01 * layout.error_plain
 
 
 @pytest.mark.parametrize(

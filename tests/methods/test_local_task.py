@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from fedcopl_lab import FedCoPLError, configure, correct_pseudo_labels
 from fedcopl_lab.methods import RECIPES, SemiMethod, SemiSetting, SemiState, open_method
+from fedcopl_lab.methods._copies import load_values
 from fedcopl_lab.methods._local_task import LocalTask
 from fedcopl_lab.steps import average_models
 
@@ -174,6 +175,36 @@ def test_momentum_is_carried_to_the_next_client_or_forgotten():
     assert all(torch.equal(again.model[name], value) for name, value in carried.model.items())
 
 
+@pytest.mark.parametrize(
+    ("method", "own"),
+    [("FedMatch", "psi"), ("FedLabel", "unsupervised"), ("FedLoKe", "private"), ("FedDure", "coarse")],
+)
+def test_momentum_of_every_optimiser_is_carried(method, own):
+    changes = {"fedlabel_burn_in": 0} if method == "FedLabel" else {}
+    carry = config_of(method, momentum_state="carry", steps_per_epoch=2, **changes)
+    first = task_of(carry, 0).run()
+    names = {name for name, _ in SemiSetting.of(carry).new_model().named_parameters()}
+    assert names < set(first.momentum)
+    assert f"{own}/0" in first.momentum
+    fresh, carried = task_of(carry, 1).run(), task_of(carry, 1, momentum=first.momentum).run()
+    assert not torch.equal(fresh.model["head.weight"], carried.model["head.weight"])
+    only_own = {name: value for name, value in first.momentum.items() if name.startswith(f"{own}/")}
+    moved = task_of(carry, 1, momentum=only_own).run()
+    ends = [one.model | one.sent | one.memory for one in (fresh, moved)]
+    assert any(ends[0][n].shape != v.shape or not torch.equal(ends[0][n], v) for n, v in ends[1].items())
+
+
+@pytest.mark.parametrize("method", ["FedMatch", "FedLabel", "FedLoKe"])
+def test_the_direction_of_the_divergence_reaches_the_baselines(method, some_rounds):
+    sure = {"FedMatch": {"fedmatch_threshold": 0.0}, "FedLabel": {"fedlabel_burn_in": 0, "fedlabel_threshold": 0.0},
+            "FedLoKe": {"fedloke_entropy": 9.0, "fedloke_ramp": 1}}[method]  # fmt: skip
+    losses = [
+        task_of(config_of(method, kl=kl, steps_per_epoch=1, **sure), round_index=1, start=some_rounds).run().losses
+        for kl in ("forward", "reverse")
+    ]
+    assert losses[0]["unsupervised"] != losses[1]["unsupervised"]
+
+
 def test_the_proximal_term_starts_at_zero_and_holds_back():
     config = config_of("FedProx+FixMatch", mu_prox=1.0)
     start = task_of(config).start
@@ -277,3 +308,31 @@ def test_every_method_of_the_table_that_is_there_runs_a_round():
         assert state.round == row["round"] == 1
         assert 0 <= row["accuracy"] <= 1
         assert all(torch.isfinite(v).all() for v in state.model.values())
+
+
+def test_the_global_model_scores_many_steps_at_once_and_each_gets_its_own():
+    task = task_of(config_of("SAGE"))
+    batches = drawn(task)
+    assert len(batches) == 7
+    for batch in batches:
+        assert torch.allclose(batch.global_, task.global_scores(batch.weak), atol=1e-5)
+        assert task.global_scores_of(batch) is batch.global_
+        assert torch.equal(task.global_scores_of(replace(batch, global_=None)), task.global_scores(batch.weak))
+    bare = task_of(config_of("FixMatch-LPL", log_both=False))
+    assert {bare.global_scores_of(batch) for batch in drawn(bare)} == {None}
+
+
+def test_values_are_loaded_as_by_load_state_dict():
+    setting = SemiSetting.of(config_of("SAGE"))
+    one, other = setting.new_model(), setting.placed_model(setting.new_model().state_dict())
+    assert other is not setting.placed_model(one.state_dict())
+    for mine, theirs in zip(one.parameters(), other.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+        assert mine.stride() == theirs.stride()
+        assert mine.data_ptr() != theirs.data_ptr()
+    state = {name: value + 1 for name, value in one.state_dict().items()}
+    load_values(other, state)
+    assert all(torch.equal(value, state[name]) for name, value in other.state_dict().items())
+    for wrong in ({"head.bias": state["head.bias"]}, state | {"head.bias": torch.zeros(1)}):
+        with pytest.raises(RuntimeError, match=r"Error\(s\) in loading state_dict for ResNet8"):
+            load_values(other, wrong)

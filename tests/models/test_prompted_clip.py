@@ -94,6 +94,12 @@ def test_refuses_a_depth_the_tower_does_not_have(depth):
         PromptedCLIP(model, tokenizer, NAMES, n_text=4, visual_depth=depth)
 
 
+@pytest.mark.parametrize(("names", "sizes"), [((), {}), (("a",), {"n_text": -1}), (("a",), {"n_visual": -2})])
+def test_refuses_no_class_and_sizes_below_zero(names, sizes):
+    with pytest.raises(FedCoPLError, match=r"\d classes, n_text=.*; expected a class, no size below 0"):
+        PromptedCLIP(*random_clip(), names, **sizes)
+
+
 def test_refuses_a_class_name_that_does_not_fit_the_context():
     model, tokenizer = random_clip()
     with pytest.raises(FedCoPLError, match=r"class name 'long long.*context holds 32"):

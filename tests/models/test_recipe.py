@@ -189,8 +189,8 @@ def test_bad_recipes(fields, message):
 
 
 def test_bad_calls(tmp_path):
-    with pytest.raises(FedCoPLError, match="no recipe for model 'mini', expected one of 'tiny'"):
-        lab.train_embedded("mini", out_dir=tmp_path)
+    with pytest.raises(FedCoPLError, match=r"no recipe for model 'midi', expected one of 'tiny'.*'mini'"):
+        lab.train_embedded("midi", out_dir=tmp_path)
     with pytest.raises(FedCoPLError, match="steps=0 trains nothing"):
         lab.train_embedded("tiny", out_dir=tmp_path, steps=0)
     (tmp_path / "file").write_text("")

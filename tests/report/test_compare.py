@@ -1,5 +1,7 @@
 """Paper beside measured stays apart, gaps are right, and fresh against committed finds every kind of difference."""
 
+import re
+
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.paper.claims import claims
-from fedcopl_lab.report import against_committed, beside, gaps
+from fedcopl_lab.report import _compare, against_committed, beside, committed_beside, gaps
 
 
 def test_printed_columns_hold_printed_numbers_and_measured_columns_measured_ones(made_up) -> None:
@@ -55,6 +57,24 @@ def test_a_sweep_has_one_row_per_level_with_both_in_it(made_up) -> None:
     assert wide.loc["0.10", "paper: DTD, β = 0.1"] == 55.89
     own = numbers.query("column == '0.10' and metric == 'accuracy'")["value"]
     assert wide.loc["0.10", "measured (smoke, handwritten digits) β = 0.1"] == pytest.approx(100 * own.mean())
+
+
+def test_paper_mini_and_smoke_stand_in_columns_of_their_own(made_up, monkeypatch) -> None:
+    numbers = {profile: made_up("fedcopl_main_table1", profile=profile) for profile in ("mini", "smoke")}
+    monkeypatch.setattr(_compare, "measured", numbers.__getitem__)
+    wide = committed_beside("fedcopl_main_table1")
+    alone = {profile: beside("fedcopl_main_table1", numbers[profile], profile) for profile in numbers}
+    kinds = [re.match(r"paper: |measured \((mini|smoke), ", column)[0] for column in wide.columns]
+    assert list(dict.fromkeys(kinds)) == ["paper: ", "measured (mini, ", "measured (smoke, "]
+    for own in alone.values():
+        for column in own.columns:
+            pd.testing.assert_series_equal(wide.loc[own.index, column], own[column], check_dtype=False)
+    starts = {"Zero-shot CLIP", "Prompted, before training"}
+    assert starts < set(wide.index)
+    assert wide.loc["Zero-shot CLIP"].filter(like="measured (mini").filter(regex="[^n]$").isna().all()
+    monkeypatch.setattr(_compare, "measured", lambda profile: made_up("fedcopl_main_table6"))
+    with pytest.raises(FedCoPLError, match="no committed numbers have 'accuracy' of fedcopl_main_table1"):
+        committed_beside("fedcopl_main_table1")
 
 
 def test_counts_of_the_manifests_are_not_called_measured(made_up) -> None:

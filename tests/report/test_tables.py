@@ -76,6 +76,32 @@ def test_ties_are_all_best_and_none_is_second() -> None:
     assert r"\underline" not in text
 
 
+def test_latex_marks_nothing_where_nobody_competes() -> None:
+    one_row = {("a", str(level)): [0.1 * level, 0.1 * level] for level in range(1, 7)}
+    alone = to_latex(frame(one_row), corner="level")
+    two_rows = to_latex(frame({("a", "c"): [0.3], ("b", "c"): [0.1]}))
+    all_equal = to_latex(frame({("a", "c"): [0.3], ("b", "c"): [0.3], ("d", "c"): [0.3]}))
+    for text in (alone, two_rows, all_equal):
+        assert r"\textbf" not in text
+        assert r"\underline" not in text
+    assert r"level & a \\" in alone, "one row of many columns is turned round"
+    assert r"3 & 30.0 $\pm$ 0.0 \\" in alone
+
+
+def test_latex_leaves_the_labelled_reference_out_of_the_competition() -> None:
+    values = {"FedAvg-SL": 0.9, "a": 0.5, "b": 0.4, "SAGE": 0.6}
+    text = to_latex(frame({(name, "c"): [value] for name, value in values.items()}))
+    assert r"FedAvg-SL & 90.0 \\" in text
+    assert r"SAGE & \textbf{60.0} \\" in text
+    assert r"a & \underline{50.0} \\" in text
+    assert r"\textbf" not in to_latex(frame({(name, "c"): [value] for name, value in values.items()}), marked=False)
+
+
+def test_latex_marks_means_that_are_printed_alike_alike() -> None:
+    text = to_latex(frame({("a", "c"): [0.7921], ("b", "c"): [0.7919], ("d", "c"): [0.5]}))
+    assert text.count(r"\textbf{79.2}") == 2
+
+
 @given(st.text(alphabet="ab\\&%$#_{}~^<>βτ±–"))
 def test_escaped_text_has_no_bare_special_character(text: str) -> None:
     escaped = escape_latex(text)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedcopl_lab import Shard, evaluate
+from fedcopl_lab import FedCoPLError, Shard, evaluate
 
 LABELS = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1])
 SHARDS = [
@@ -55,6 +55,13 @@ def test_only_the_images_asked_for_are_predicted():
 
     evaluate(watching, SHARDS[::2], LABELS, everywhere=False)
     assert asked == [(0, [7, 1, 2]), (1, [4])]
+
+
+@pytest.mark.parametrize("outside", [8, -1])
+def test_refuses_an_image_without_a_label(outside):
+    shards = [Shard(train=np.array([0]), test=np.array([3, outside]))]
+    with pytest.raises(FedCoPLError, match=r"test images go from .* but there are labels of 8: give the labels"):
+        evaluate(predictor, shards, LABELS)
 
 
 def test_shards_are_left_as_they_are():

@@ -73,6 +73,12 @@ def test_predictions_describe_their_logits():
     assert repr(result) == "Predictions(4 images × 2 classes)"
 
 
+@pytest.mark.parametrize("outside", [1797, -1798])
+def test_refuses_an_image_that_is_not_there(clip, digits, refused, outside):
+    with refused("indices go from", "digits has 1797 images", "choose from 0 to 1796"):
+        zero_shot(clip, digits, [0, outside])
+
+
 def test_refuses_no_image(clip, digits, refused):
     with refused("0 images", "at least one index"):
         zero_shot(clip, digits, [])

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab._files import write_atomic
-from fedcopl_lab.store import read_tensors
+from fedcopl_lab._run_files import read_tensors
 
 _DIGEST = "letter digest"
 

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import did_you_mean
-from fedcopl_lab.paper.items._columns import PAPER_SETS
+from fedcopl_lab.paper.items._columns import MINI_DIFFERS, PAPER_SETS, SMOKE_DIFFERS
 from fedcopl_lab.paper.items._item import SEEDS, Cell, Drawing, Item, NotRun, Reads
 from fedcopl_lab.paper.items._main import MAIN
 from fedcopl_lab.paper.items._ours import OURS
 from fedcopl_lab.paper.items._sage import SAGE_OURS, SAGE_TABLES
+from fedcopl_lab.paper.items._sage_columns import MINI_DIFFERS as SAGE_MINI_DIFFERS
 from fedcopl_lab.paper.items._sage_columns import SAGE_SETS
+from fedcopl_lab.paper.items._sage_columns import SMOKE_DIFFERS as SAGE_SMOKE_DIFFERS
 from fedcopl_lab.paper.items._sage_figures import SAGE_FIGURES
 from fedcopl_lab.paper.items._supplement import SUPPLEMENT
 
@@ -17,6 +19,11 @@ ITEMS: tuple[Item, ...] = (*MAIN, *SUPPLEMENT, *OURS, *SAGE_TABLES, *SAGE_FIGURE
 
 GROUPS = ("paper", "beyond", "fedcopl", "sage", "all")
 """Names for several items at once; ``paper`` is what the papers show and the default."""
+
+_OF_PROFILE: dict[str, dict[str, tuple[str, ...]]] = {
+    "mini": {SMOKE_DIFFERS: (MINI_DIFFERS,), SAGE_SMOKE_DIFFERS: (SAGE_MINI_DIFFERS,)},
+    "paper": {SMOKE_DIFFERS: (), SAGE_SMOKE_DIFFERS: ()},
+}
 
 __all__ = [
     "GROUPS",
@@ -29,8 +36,29 @@ __all__ = [
     "Item",
     "NotRun",
     "Reads",
+    "differences",
     "find_items",
+    "has_runs",
 ]
+
+
+def differences(item: Item, profile: str) -> tuple[str, ...]:
+    """What differs from the paper's item in that profile, one sentence each; ``item.differs`` is smoke's.
+
+    >>> len(differences(find_items(["main Table 2"])[0], "paper"))
+    4
+    """
+    instead = _OF_PROFILE.get(profile, {})
+    return tuple(said for sentence in item.differs for said in instead.get(sentence, (sentence,)))
+
+
+def has_runs(item: Item, profile: str) -> bool:
+    """Whether a profile can make the item: it has cells there, or needs no runs at all.
+
+    >>> has_runs(find_items(["main Table 4"])[0], "mini")
+    False
+    """
+    return item.reads in ("manifests", "nothing") or bool(item.cells(profile))
 
 
 def find_items(names: Sequence[str] | None = None) -> tuple[Item, ...]:

@@ -24,6 +24,16 @@ SETS_OF_PAPER: dict[str, dict[str, Any]] = {
     "CIFAR-100": {"dataset": "cifar100"},
 }
 
+SETS_OF_MINI: dict[str, dict[str, Any]] = {
+    "CIFAR-10": {"dataset": "cifar10:unseen:6000"},
+    # two images per class and client: again about a third of all images, as the 16 are on CIFAR-10
+    "CIFAR-100": {"dataset": "cifar100:unseen:6000", "shots": 2},
+}
+"""The same of the profile ``"mini"``: parts of CIFAR that its frozen model never saw."""
+
+SETS_OF: dict[str, dict[str, dict[str, Any]]] = {"mini": SETS_OF_MINI, "paper": SETS_OF_PAPER}
+"""The data sets of each profile that has several of the paper's."""
+
 SETS = tuple(SETS_OF_PAPER)
 PAPER_SETS: dict[str, str] = {name: own["dataset"] for name, own in SETS_OF_PAPER.items()}
 """The paper's name of each data set -> ours."""
@@ -34,24 +44,49 @@ SMOKE_DIFFERS = (
 )
 
 
+MINI_DIFFERS = (
+    "The mini profile runs 5,000 training and 1,000 test images of CIFAR-10 and of CIFAR-100, for 6 rounds of 2 local "
+    "epochs, with a small CLIP that was trained on other labelled pictures of the same classes: its accuracy before "
+    "any training of prompts is not zero-shot."
+)
+
 Columns = dict[str, dict[str, Any]]
 
 
 def data_columns(profile: str, splits: Columns, sets: Iterable[str] = SETS, stand_in: Columns | None = None) -> Columns:
     """Column name -> settings: each of the paper's sets at each split, or each split where one set stands for all.
 
+    A profile with some of the paper's sets has the columns of these; where it has none of those asked for, its
+    first set stands for them.
+
     Args:
         profile: name of the profile.
         splits: split name -> settings.
         sets: the paper's data sets.
-        stand_in: the splits of a profile where one set stands for all, where they differ.
+        stand_in: the splits where one set stands for all, if they differ.
 
     >>> data_columns("smoke", DIRICHLET)
     {'β = 0.1': {'beta': 0.1}, 'β = 0.05': {'beta': 0.05}}
+    >>> list(data_columns("mini", ONE_SPLIT, ("DTD", "CUB")))
+    ['CIFAR-10, β = 0.1']
     """
+    instead = splits if stand_in is None else stand_in
     if profile in ONE_SET_PROFILES:
-        return dict(splits if stand_in is None else stand_in)
-    return {f"{name}, {split}": SETS_OF_PAPER[name] | own for name in sets for split, own in splits.items()}
+        return dict(instead)
+    known = SETS_OF.get(profile, SETS_OF_PAPER)
+    there = [name for name in sets if name in known]
+    if not there:
+        there, splits = list(known)[:1], instead
+    return {f"{name}, {split}": known[name] | own for name in there for split, own in splits.items()}
+
+
+def before_training(profile: str) -> dict[str, dict[str, Any]]:
+    """The row without trained prompts: zero-shot, unless the frozen model has seen labelled pictures of the classes.
+
+    >>> list(before_training("mini"))
+    ['Prompted, before training']
+    """
+    return {"Prompted, before training": {"method": "zero-shot"}} if profile == "mini" else ZERO_SHOT
 
 
 def grid(profile: str, rows: dict[str, dict[str, Any]], columns: dict[str, dict[str, Any]]) -> list[Cell]:

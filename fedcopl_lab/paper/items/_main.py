@@ -1,5 +1,6 @@
 """FedCoPL's main paper: Tables 1 to 6, Figs. 1 to 3."""
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fedcopl_lab.paper.items._columns import (
@@ -9,7 +10,7 @@ from fedcopl_lab.paper.items._columns import (
     ONE_SPLIT,
     QUANTITY,
     SMOKE_DIFFERS,
-    ZERO_SHOT,
+    before_training,
     data_columns,
     grid,
     with_labels,
@@ -20,7 +21,6 @@ ACCURACIES = ("accuracy", "accuracy_sample_mean", "accuracy_global")
 LABELS = ("label_accuracy", "n_selected")
 DRIFT = ("drift_text", "drift_visual", "cosine_text", "cosine_visual")
 
-COMPARED = ZERO_SHOT | with_labels(BASELINES, ("FPL", "CPL")) | FEDCOPL
 WITH_FPL = with_labels(BASELINES, ("FPL",))
 
 PRESET = (
@@ -62,13 +62,42 @@ DRIFT_DIFFERS = (
     "Its cosine distance is undefined; here it is the mean over pairs of clients of 1 - cos.",
 )
 _FOUR_SETS = ("DTD", "RESISC45", "CUB", "UCF101")
-_CLIENTS = {"smoke": (5, 10, 20, 30)}
+_CLIENTS = {"smoke": (5, 10, 20, 30), "mini": (5, 10, 30)}
+_NOT_CARRIED = {
+    "smoke": "no draw of 1,001 gave all 50 clients 10 training and 5 test digits at β = 0.1",
+    "mini": "5,000 training images are too few for 50 clients",
+}
 _JOINING = (0.5, 0.8, 1.0)
 
 
-def on_backbone(clip: str) -> dict[str, dict[str, Any]]:
-    """The rows of the backbone tables, with that frozen model."""
-    return {row: settings | {"clip": clip} for row, settings in (ZERO_SHOT | WITH_FPL | FEDCOPL).items()}
+def compared(profile: str) -> dict[str, dict[str, Any]]:
+    """The rows of the paper's comparison of methods."""
+    return before_training(profile) | with_labels(BASELINES, ("FPL", "CPL")) | FEDCOPL
+
+
+def on_backbone(clips: Mapping[str, str], sets: Iterable[str]) -> Callable[[str], list[Cell]]:
+    """The cells of a backbone table.
+
+    Args:
+        clips: profile -> its frozen model of that kind; a profile without one has no cells.
+        sets: the paper's data sets.
+    """
+
+    def cells(profile: str) -> list[Cell]:
+        if profile not in clips:
+            return []
+        rows = before_training(profile) | WITH_FPL | FEDCOPL
+        changed = {row: settings | {"clip": clips[profile]} for row, settings in rows.items()}
+        return grid(profile, changed, data_columns(profile, ONE_SPLIT, sets))
+
+    return cells
+
+
+def no_backbone(profile: str) -> list[NotRun]:
+    """Why a profile has no backbone table."""
+    if profile != "mini":
+        return []
+    return [NotRun("all columns", "there is only one small CLIP for photographs")]
 
 
 def _fig3(profile: str) -> list[Cell]:
@@ -84,9 +113,8 @@ def _fig3(profile: str) -> list[Cell]:
 
 
 def _fig3_not_run(profile: str) -> list[NotRun]:
-    if profile != "smoke":
-        return []
-    return [NotRun("K = 50", "no draw of 1,001 gave all 50 clients 10 training and 5 test digits at β = 0.1")]
+    known = {"smoke": "", "mini": "CIFAR-10, "}
+    return [NotRun(f"{known[profile]}K = 50", _NOT_CARRIED[profile])] if profile in _NOT_CARRIED else []
 
 
 MAIN: tuple[Item, ...] = (
@@ -111,7 +139,7 @@ MAIN: tuple[Item, ...] = (
         metrics=(*ACCURACIES, *LABELS),
         drawing="dots",
         notebook="fedcopl_main_table1",
-        cells=lambda profile: grid(profile, COMPARED, data_columns(profile, DIRICHLET)),
+        cells=lambda profile: grid(profile, compared(profile), data_columns(profile, DIRICHLET)),
         differs=(SMOKE_DIFFERS, PRESET, RECONSTRUCTED, SHOTS, SPREAD),
     ),
     Item(
@@ -123,7 +151,7 @@ MAIN: tuple[Item, ...] = (
         metrics=(*ACCURACIES, *LABELS),
         drawing="dots",
         notebook="fedcopl_main_table1",
-        cells=lambda profile: grid(profile, COMPARED, data_columns(profile, QUANTITY)),
+        cells=lambda profile: grid(profile, compared(profile), data_columns(profile, QUANTITY)),
         differs=(SMOKE_DIFFERS, PRESET, RECONSTRUCTED, SHOTS, SPREAD),
     ),
     Item(
@@ -151,12 +179,9 @@ MAIN: tuple[Item, ...] = (
         metrics=(*ACCURACIES, *LABELS),
         drawing="dots",
         notebook="fedcopl_backbones",
-        cells=lambda profile: grid(
-            profile,
-            on_backbone("tiny-p1" if profile == "smoke" else "ViT-B-16"),
-            data_columns(profile, ONE_SPLIT, _FOUR_SETS),
-        ),
+        cells=on_backbone({"smoke": "tiny-p1", "paper": "ViT-B-16"}, _FOUR_SETS),
         differs=(SMOKE_DIFFERS, "The small ViT with patches of one pixel stands for ViT-B/16.", RECONSTRUCTED, SHOTS),
+        not_run=no_backbone,
     ),
     Item(
         id="fedcopl_main_table5",

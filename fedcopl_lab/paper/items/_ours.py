@@ -8,7 +8,7 @@ from fedcopl_lab.paper.items._columns import (
     FEDCOPL,
     ONE_SPLIT,
     SMOKE_DIFFERS,
-    ZERO_SHOT,
+    before_training,
     grid,
     with_labels,
 )
@@ -64,7 +64,7 @@ def _surface(profile: str) -> list[Cell]:
 
 
 def _spread(profile: str) -> list[Cell]:
-    rows = ZERO_SHOT | with_labels(("PromptFL",), ("FPL", "CPL", "CoPL")) | FEDCOPL
+    rows = before_training(profile) | with_labels(("PromptFL",), ("FPL", "CPL", "CoPL")) | FEDCOPL
     columns = {"new partition for each seed": {}, "one partition, new prompts": {"seed_scope": "prompts"}}
     return grid(profile, rows, columns)
 

@@ -34,6 +34,10 @@ SMOKE_DIFFERS = (
     "The smoke profile runs 1,797 real handwritten digits and a narrow ResNet-8 for 12 rounds of one local epoch, "
     "not the paper's four data sets for 150 to 500 rounds of five: compare orders and gaps, never the numbers."
 )
+MINI_DIFFERS = (
+    "The mini profile runs all of CIFAR-10 and CIFAR-100 with a narrow ResNet-8 for 30 rounds of 16 steps a client, "
+    "not the paper's 300 and 500 rounds of five local epochs with four times the channels."
+)
 FEW_SEEDS = (
     "The paper has one run per cell. Here FixMatch-LPL, FixMatch-GPL and SAGE run once for each seed with its own "
     "partition; the others run once (n = 1)."

@@ -17,6 +17,7 @@ from fedcopl_lab.paper.items._main import (
     DRIFT_ROWS,
     RECONSTRUCTED,
     SHOTS,
+    no_backbone,
     on_backbone,
 )
 
@@ -84,11 +85,7 @@ SUPPLEMENT: tuple[Item, ...] = (
         metrics=("accuracy", "accuracy_sample_mean", "accuracy_global", "label_accuracy", "n_selected"),
         drawing="dots",
         notebook="fedcopl_backbones",
-        cells=lambda profile: grid(
-            profile,
-            on_backbone("tiny-rn" if profile == "smoke" else "RN50"),
-            data_columns(profile, ONE_SPLIT, ("DTD", "RESISC45", "UCF101", "CIFAR-10")),
-        ),
+        cells=on_backbone({"smoke": "tiny-rn", "paper": "RN50"}, ("DTD", "RESISC45", "UCF101", "CIFAR-10")),
         differs=(
             SMOKE_DIFFERS,
             "A small ModifiedResNet stands for RN50. The paper does not say what a visual prompt is there; here it is "
@@ -96,6 +93,7 @@ SUPPLEMENT: tuple[Item, ...] = (
             RECONSTRUCTED,
             SHOTS,
         ),
+        not_run=no_backbone,
     ),
     Item(
         id="fedcopl_supp_table3",

@@ -74,7 +74,7 @@ def only_fedcopl_above_zero_shot_on_cub(runs: Evidence) -> Judged:
 @statistic
 def only_fedcopl_above_zero_shot_on_cub_with_resnet(runs: Evidence) -> Judged:
     """28: the same with the ResNet encoder and FPL's labels."""
-    return _around_zero_shot(runs, {"clip": runs.encoders[2]}, ("FPL",))
+    return _around_zero_shot(runs, {"clip": runs.resnet}, ("FPL",))
 
 
 @statistic

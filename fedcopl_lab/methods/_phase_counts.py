@@ -1,0 +1,83 @@
+"""What a label phase took from every client, per class. True labels are read for these numbers only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.methods._label_phase import LabelPhase
+from fedcopl_lab.steps import class_counts
+
+
+@dataclass(frozen=True, repr=False)
+class PhaseCounts:
+    """Images of every client by class, at each stage of a label phase; all [K, C].
+
+    Attributes:
+        true: by true class.
+        predicted: by the class that the scoring model gives them.
+        predicted_right: those whose prediction is true.
+        kept: by predicted class, those that passed the filter.
+        kept_right: those whose prediction is true.
+        selected: by pseudo-label, those that the client trains on.
+        selected_right: those whose pseudo-label is true.
+    """
+
+    true: Int[Tensor, "k c"]
+    predicted: Int[Tensor, "k c"]
+    predicted_right: Int[Tensor, "k c"]
+    kept: Int[Tensor, "k c"]
+    kept_right: Int[Tensor, "k c"]
+    selected: Int[Tensor, "k c"]
+    selected_right: Int[Tensor, "k c"]
+
+    def accuracy(self, stage: str) -> Float[Tensor, " k"]:
+        """Share of right labels of each client at a stage, ``"predicted"``, ``"kept"`` or ``"selected"``, [K].
+
+        NaN for a client without images at that stage.
+        """
+        return getattr(self, f"{stage}_right").sum(dim=1).double() / getattr(self, stage).sum(dim=1)
+
+    def __repr__(self) -> str:
+        clients, classes = self.true.shape
+        return f"PhaseCounts({clients} clients × {classes} classes, {int(self.selected.sum())} images selected)"
+
+
+def phase_counts(phase: LabelPhase, true: Sequence[Int[Tensor, "_"]]) -> PhaseCounts:
+    """Count what a label phase kept and selected, and how much of it is right (Sec. 3.3).
+
+    Args:
+        phase: a label phase of a labeller that filters.
+        true: true class of each client's training images, K of [n_k]; for reporting only.
+
+    Returns:
+        Counts per client and class.
+
+    Raises:
+        FedCoPLError: labels of another number of clients, or a phase without filter.
+
+    >>> phase_counts(copl(logits, config, n_train=1197, phase=0), true).kept.shape
+    torch.Size([5, 10])
+
+    Shown in notebook ``explore``.
+    """
+    if len(true) != len(phase.logits) or len(phase.filtered) != len(phase.logits):
+        raise FedCoPLError(
+            f"{len(phase.logits)} clients, {len(phase.filtered)} filtered sets, labels of {len(true)} clients; "
+            "expected one of each per client: count a phase of the labeller CoPL"
+        )
+    n_classes = phase.quota.shape[1]
+    predicted = [scores.argmax(dim=1) for scores in phase.logits]
+    stages = {
+        "predicted": [(labels, labels == t) for labels, t in zip(predicted, true, strict=True)],
+        "kept": [(f.labels[f.kept], (f.labels == t)[f.kept]) for f, t in zip(phase.filtered, true, strict=True)],
+        "selected": [(one.labels, t[one.indices] == one.labels) for one, t in zip(phase.labels, true, strict=True)],
+    }  # fmt: skip
+    counted = {}
+    for name, clients in stages.items():
+        counted[name] = torch.stack([class_counts(labels, n_classes) for labels, _ in clients])
+        counted[f"{name}_right"] = torch.stack([class_counts(labels[right], n_classes) for labels, right in clients])
+    return PhaseCounts(true=torch.stack([class_counts(t, n_classes) for t in true]), **counted)

@@ -1,0 +1,70 @@
+"""All items in one table: what they show, where they are explained, how long they take, what holds."""
+
+import pandas as pd
+
+from fedcopl_lab.paper.about import claims_about
+from fedcopl_lab.paper.items import ITEMS
+from fedcopl_lab.paper.measured import measured, measured_claims, measured_runs
+from fedcopl_lab.report._templates import SYMBOLS
+from fedcopl_lab.report._words import PAPERS
+
+_FROM_NO_RUN = "none"
+
+
+def items_table(profile: str = "smoke") -> pd.DataFrame:
+    """Every table and figure that can be made, with what was measured for it.
+
+    Args:
+        profile: whose committed runs and verdicts.
+
+    Returns:
+        One row per item, indexed by its id. Columns paper, where (in the paper; ``"ours"`` beside it), shows,
+        notebook, profile, runs, seconds (of one process, for all seeds; runs that items share count for each),
+        hardware (empty without runs), and one column per verdict with how many claims about the item got it.
+
+    Raises:
+        FedCoPLError: nothing was measured in that profile.
+
+    >>> items_table().loc["fedcopl_main_table1", ["runs", "holds", "does not hold"]]
+
+    Shown in the README.
+    """
+    numbers, runs = measured(profile), measured_runs(profile).set_index("key")
+    verdict_of = measured_claims(profile).set_index("number")["verdict"]
+    keys = numbers.dropna(subset="key").groupby("item")["key"].unique()
+    rows = []
+    for item in ITEMS:
+        own = runs.loc[[key for key in keys.get(item.id, ()) if key]]
+        found = verdict_of.reindex(list(claims_about(item))).value_counts()
+        rows.append(
+            {
+                "item": item.id,
+                "paper": PAPERS[item.id.split("_")[0]],
+                "where": item.source,
+                "shows": item.title,
+                "notebook": item.notebook,
+                "profile": profile,
+                "runs": len(own),
+                "seconds": float(own["seconds"].sum()),
+                "hardware": ", ".join(sorted({f"{name}, {threads} thread" for name, threads in
+                                              zip(own["hardware"], own["threads"], strict=True)})),
+                **{verdict: int(found.get(verdict, 0)) for verdict in SYMBOLS},
+            }
+        )  # fmt: skip
+    return pd.DataFrame(rows).set_index("item")
+
+
+def items_markdown(profile: str = "smoke") -> str:
+    """The table as Markdown, for the README: one line per item, its claims as signs and numbers.
+
+    >>> items_markdown().splitlines()[0]
+    '| item | shows | notebook | runs, minutes | claims |'
+    """
+    lines = ["| item | shows | notebook | runs, minutes | claims |", "|---|---|---|---|---|"]
+    for item_id, row in items_table(profile).to_dict("index").items():
+        where = "ours" if row["where"] == "ours" else row["where"]
+        cost = f"{row['runs']}, {row['seconds'] / 60:.1f}" if row["runs"] else _FROM_NO_RUN
+        claims = " ".join(f"{sign} {row[verdict]}" for verdict, sign in SYMBOLS.items() if row[verdict])
+        notebook = f"[{row['notebook']}](notebooks/{row['notebook']}.ipynb)"
+        lines.append(f"| {row['paper']}, {where} (`{item_id}`) | {row['shows']} | {notebook} | {cost} | {claims} |")
+    return "\n".join(lines)

@@ -1,0 +1,255 @@
+"""What the explorers look at: scores of clients' images, two models' opinions, the rows of a run."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.config import PromptConfig, SageConfig, configure
+from fedcopl_lab.methods import RECIPES, LocalTask, SemiSetting, SemiState, Setting
+from fedcopl_lab.store import Run
+
+DATASETS = ("digits", "digits:600")
+"""What the explorers of FedCoPL's labels offer when they are not told: sets that need no download."""
+
+
+@dataclass(frozen=True, repr=False)
+class Scores:
+    """Scores of every client's training images, beside the true classes, which are read for reporting only.
+
+    Attributes:
+        name: what to call it.
+        logits: scores of each client's images, K of [n_k, C].
+        true: their true classes, K of [n_k].
+        class_names: names of all classes, C.
+        config: settings of the label phase other than the ones that the explorer moves.
+    """
+
+    name: str
+    logits: tuple[Float[Tensor, "_ c"], ...]
+    true: tuple[Int[Tensor, "_"], ...]
+    class_names: tuple[str, ...]
+    config: PromptConfig = field(default_factory=lambda: _prompt_config("digits"))
+
+    @classmethod
+    def of(cls, config: PromptConfig) -> "Scores":
+        """The plain CLIP's scores of a run's training images, with which its first label phase begins.
+
+        Args:
+            config: a configuration of a prompt-tuning method, such as ``lab.configure("smoke")``.
+
+        Raises:
+            FedCoPLError: data or weights that are not there.
+        """
+        setting = Setting.of(config)
+        clients = range(config.n_clients)
+        return cls(
+            name=config.dataset,
+            logits=tuple(setting.zero_shot_logits[setting.train_indices(k)] for k in clients),
+            true=tuple(setting.dataset.labels[setting.train_indices(k)] for k in clients),
+            class_names=tuple(setting.dataset.class_names),
+            config=config,
+        )
+
+    @property
+    def n_train(self) -> int:
+        """Training images of all clients."""
+        return sum(map(len, self.logits))
+
+    def client(self, number: int) -> int:
+        """The number, if there is such a client."""
+        if not 0 <= number < len(self.logits):
+            raise FedCoPLError(
+                f"client={number} does not exist in {self.name}; its clients are 0 to {len(self.logits) - 1}: "
+                "move the client slider back"
+            )
+        return number
+
+    def __repr__(self) -> str:
+        return (
+            f"Scores({self.name}: {len(self.logits)} clients, {self.n_train} images, {len(self.class_names)} classes)"
+        )
+
+
+class Catalogue:
+    """Scores by name; a data set that is named only is loaded when it is first looked at.
+
+    Args:
+        sources: names of data sets, or ready :class:`Scores`.
+    """
+
+    def __init__(self, sources: Iterable[str | Scores] = DATASETS) -> None:
+        self._known: dict[str, Scores | None] = {}
+        for source in sources:
+            if isinstance(source, Scores):
+                self._known[source.name] = source
+            else:
+                self._known[source] = None
+        if not self._known:
+            raise FedCoPLError("there is no data set to look at; name at least one, such as 'digits'")
+
+    @property
+    def names(self) -> list[str]:
+        """All names, in the order they were given."""
+        return list(self._known)
+
+    @property
+    def most_clients(self) -> int:
+        """Clients of the largest federation among those that are loaded."""
+        return max((len(one.logits) for one in self._known.values() if one is not None), default=1)
+
+    def __getitem__(self, name: str) -> Scores:
+        if name not in self._known:
+            raise FedCoPLError(f"dataset={name!r} is not in this explorer; choose one of {', '.join(self._known)}")
+        known = self._known[name]
+        if known is None:
+            known = self._known[name] = Scores.of(_prompt_config(name))
+        return known
+
+
+@dataclass(frozen=True, repr=False)
+class Opinions:
+    """Scores of one client's weak views by its own model in training and by the round's global model.
+
+    Attributes:
+        local: scores by the local model, [n, C].
+        global_: scores of the same views by the global model, [n, C].
+        true: true classes, for reporting only, [n].
+        images: the images behind the views, [n, 3, h, w].
+        class_names: names of all classes, C.
+        batch: views of one local step; the rows are in the order of the steps.
+    """
+
+    local: Float[Tensor, "n c"]
+    global_: Float[Tensor, "n c"]
+    true: Int[Tensor, "n"]
+    images: UInt8[Tensor, "n 3 h w"]
+    class_names: tuple[str, ...]
+    batch: int = 16
+
+    @classmethod
+    def of(cls, run: Run, client: int = 3) -> "Opinions":
+        """What both models say while a client trains one more round from where a stored run ended.
+
+        Args:
+            run: a complete run of SAGE.
+            client: who trains.
+
+        Raises:
+            FedCoPLError: a run of another kind or not complete, or no such client.
+        """
+        config = run.config
+        if not isinstance(config, SageConfig) or not RECIPES[config.method].uses_global:
+            raise FedCoPLError(f"{config.label} has no global model beside the local one; pass a run of SAGE")
+        if not run.complete or not 0 <= client < config.n_clients:
+            raise FedCoPLError(
+                f"run {run.key} has clients 0 to {config.n_clients - 1} and must be complete; client={client} of a run "
+                f"that {'is' if run.complete else 'is not'} complete was asked for"
+            )
+        setting = SemiSetting.of(config, run.split)
+        state = SemiState.from_tensors(run.load_state(), config.device)
+        noted = LocalTask(setting, RECIPES[config.method], client, state.round, state.model).run().noted
+        assert noted is not None
+        assert noted.global_ is not None
+        places = setting.pool(client)[noted.places]
+        return cls(
+            local=noted.local.cpu(),
+            global_=noted.global_.cpu(),
+            true=setting.labels[places].cpu(),
+            images=setting.images[places].cpu(),
+            class_names=tuple(setting.dataset.class_names),
+            batch=config.unlabelled_batch_size,
+        )
+
+    @property
+    def steps(self) -> int:
+        """Local steps."""
+        return -(-len(self.true) // self.batch)
+
+    def step(self, number: int) -> slice:
+        """Where the views of a local step are.
+
+        Raises:
+            FedCoPLError: no such step.
+        """
+        if not 0 <= number < self.steps:
+            raise FedCoPLError(f"step={number} does not exist; the local steps are 0 to {self.steps - 1}")
+        return slice(number * self.batch, min((number + 1) * self.batch, len(self.true)))
+
+    def __repr__(self) -> str:
+        return f"Opinions({len(self.true)} weak views, {self.steps} local steps)"
+
+
+@dataclass(frozen=True, repr=False)
+class Played:
+    """The rows of a stored run, as the round player steps through them.
+
+    Attributes:
+        name: what to call it.
+        rows: one per round, as :meth:`Run.records` gives them.
+        method: the run's method.
+    """
+
+    name: str
+    rows: tuple[Mapping[str, Any], ...]
+    method: str
+
+    @classmethod
+    def of(cls, run: Run, name: str | None = None) -> "Played":
+        """Read a stored run.
+
+        Raises:
+            FedCoPLError: a run without a round.
+        """
+        rows = tuple(run.records())
+        if not rows:
+            raise FedCoPLError(f"run {run.key} has no stored round; run it first")
+        return cls(name or run.config.label, rows, run.config.method)
+
+    def per_client(self) -> list[list[float | None]]:
+        """Accuracy of every round and client: on its own test images, or (SAGE) of its trained model on its pool."""
+        key = "accuracy" if "accuracy" in self.rows[0].get("clients", {}) else "end_accuracy"
+        return [list(row.get("clients", {}).get(key, [])) for row in self.rows]
+
+    def series(self, *path: str) -> list[float | None]:
+        """One number of every round; nested keys one after the other."""
+        return [_at(row, path) for row in self.rows]
+
+    def has(self, *path: str) -> bool:
+        """Whether any round has that number."""
+        return any(value is not None for value in self.series(*path))
+
+    @property
+    def label_rounds(self) -> list[int]:
+        """Places of the rounds that made new pseudo-labels."""
+        return [place for place, row in enumerate(self.rows) if "labels" in row]
+
+    def selected(self, place: int) -> tuple[int, Int[Tensor, "k c"], Int[Tensor, "k c"]]:
+        """Pseudo-labels in force in a round: the place they were made at, they, and those before them, [K, C].
+
+        Before the first label phase nobody has any.
+        """
+        made = [at for at in self.label_rounds if at <= place]
+        now = torch.tensor(self.rows[made[-1]]["labels"]["selected"])
+        before = torch.tensor(self.rows[made[-2]]["labels"]["selected"]) if len(made) > 1 else torch.zeros_like(now)
+        return made[-1], now, before
+
+    def __repr__(self) -> str:
+        return f"Played({self.name}, {len(self.rows)} rounds)"
+
+
+def _at(row: Mapping[str, Any], path: Sequence[str]) -> float | None:
+    value: Any = row
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return None if value is None else float(value)
+
+
+def _prompt_config(dataset: str) -> PromptConfig:
+    config = configure("smoke", dataset=dataset)
+    assert isinstance(config, PromptConfig)
+    return config

@@ -1,0 +1,133 @@
+"""What is written by rule: the README's table of items, the notebooks' index, and the links in every notebook.
+
+``make docs`` writes them; tests only say whether they are current.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = ROOT / "notebooks"
+Notebook = dict[str, Any]
+
+UNPLACED = {"part": "The method", "place": 15, "of": ""}
+"""Where a notebook stands that says nothing of itself: right after the quickstart."""
+
+INSTALL = """\
+# This cell installs nothing: where the package is missing, it says what to type.
+from importlib.util import find_spec
+
+if find_spec("fedcopl_lab") is None:
+    raise ModuleNotFoundError(
+        "fedcopl_lab is not installed for this kernel. In a terminal, in the folder with pyproject.toml: `make lab`; "
+        "or `python -m pip install -e .` with this kernel's python, then restart the kernel. README.md says more."
+    )"""
+MARKS = "<!-- items: written by make docs -->\n", "\n<!-- end of items -->"
+
+
+def read_notebooks(folder: Path = NOTEBOOKS) -> dict[str, Notebook]:
+    """File stem -> notebook, in reading order."""
+    found = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.ipynb")}
+    return dict(sorted(found.items(), key=lambda pair: (told_of(pair[1])["place"], pair[0])))
+
+
+def told_of(notebook: Notebook) -> dict[str, Any]:
+    """What a notebook's metadata say of it: part, place, shows, of."""
+    return UNPLACED | {"shows": title_of(notebook)} | notebook["metadata"].get("fedcopl_lab", {})
+
+
+def title_of(notebook: Notebook) -> str:
+    """Its first heading."""
+    first = "".join(notebook["cells"][0]["source"])
+    return first.splitlines()[0].removeprefix("# ")
+
+
+def linked(notebooks: dict[str, Notebook]) -> dict[str, Notebook]:
+    """Every notebook with links to the one before, the next and the index at both ends, and the cell on installing."""
+    names = list(notebooks)
+    done = {}
+    for place, (name, notebook) in enumerate(notebooks.items()):
+        line = _links(notebooks, names[place - 1] if place else None, names[place + 1 : place + 2])
+        own = [cell for cell in notebook["cells"] if cell["id"] not in ("links-top", "install", "links-bottom")]
+        cells = [own[0], _markdown("links-top", line), _install(), *own[1:], _markdown("links-bottom", f"---\n{line}")]
+        done[name] = {**notebook, "cells": _counted(cells),
+                      "metadata": {**notebook["metadata"], "fedcopl_lab": told_of(notebook)}}  # fmt: skip
+    return done
+
+
+def index(notebooks: dict[str, Notebook]) -> str:
+    """The rows of ``notebooks/README.md``: a heading for each part, a line for each notebook."""
+    lines, part = ["| notebook | shows | of the paper |", "|---|---|---|"], ""
+    for name, notebook in notebooks.items():
+        told = told_of(notebook)
+        if told["part"] != part:
+            part = told["part"]
+            lines.append(f"| **{part}** | | |")
+        lines.append(f"| [{name}]({name}.ipynb) | {told['shows']} | {told['of']} |")
+    return "\n".join(lines)
+
+
+def with_table(text: str, table: str) -> str:
+    """A page with the table between its two marks replaced."""
+    start, end = MARKS
+    before, rest = text.split(start)
+    return f"{before}{start}{table}{end}{rest.split(end)[1]}"
+
+
+def to_text(notebook: Notebook) -> str:
+    """As Jupyter writes it."""
+    return json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def code_blocks(text: str) -> list[tuple[str, str]]:
+    """Every Python block of a page with the output block that follows it at once, empty without one."""
+    found = re.findall(r"```python\n(.*?)```(?:\n+```text\n(.*?)```)?", text, flags=re.DOTALL)
+    return [(code, output) for code, output in found]
+
+
+def pages() -> dict[Path, str]:
+    """Every page and notebook as it should be."""
+    from fedcopl_lab.report import items_markdown
+
+    notebooks = read_notebooks()
+    should = {NOTEBOOKS / f"{name}.ipynb": to_text(notebook) for name, notebook in linked(notebooks).items()}
+    for path, table in ((ROOT / "README.md", items_markdown()), (NOTEBOOKS / "README.md", index(notebooks))):
+        should[path] = with_table(path.read_text(encoding="utf-8"), table)
+    return should
+
+
+def _links(notebooks: dict[str, Notebook], before: str | None, after: list[str]) -> str:
+    parts = [f"← [{title_of(notebooks[before])}]({before}.ipynb)" if before else "", "[all notebooks](README.md)"]
+    parts += [f"[{title_of(notebooks[name])}]({name}.ipynb) →" for name in after]
+    return " · ".join(filter(None, parts))
+
+
+def _markdown(name: str, text: str) -> dict[str, Any]:
+    return {"cell_type": "markdown", "id": name, "metadata": {}, "source": text.splitlines(keepends=True)}
+
+
+def _install() -> dict[str, Any]:
+    return {"cell_type": "code", "execution_count": None, "id": "install", "metadata": {}, "outputs": [],
+            "source": INSTALL.splitlines(keepends=True)}  # fmt: skip
+
+
+def _counted(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Code cells numbered from 1, as after one run from top to bottom."""
+    number, done = 0, []
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            number += 1
+            outputs = [output | {"execution_count": number} if "execution_count" in output else output
+                       for output in cell["outputs"]]  # fmt: skip
+            cell = cell | {"execution_count": number, "outputs": outputs}
+        done.append(cell)
+    return done
+
+
+if __name__ == "__main__":
+    for file, content in pages().items():
+        if content != file.read_text(encoding="utf-8"):
+            file.write_text(content, encoding="utf-8")
+            print(f"wrote {file.relative_to(ROOT)}")

@@ -1,0 +1,68 @@
+"""What the profile `mini` runs: photographs its frozen model never saw, and names that do not claim zero-shot."""
+
+import pytest
+from made_up_runs import jitter, rounds
+
+from fedcopl_lab.config import PromptConfig
+from fedcopl_lab.paper import ITEMS, differences, find_items, has_runs, judged_claims, verdicts
+from fedcopl_lab.paper.verdicts import _judge
+from fedcopl_lab.store import Store
+
+PROMPTED = [item for item in ITEMS if item.id.startswith("fedcopl_") and item.cells("smoke")]
+BACKBONES = ["fedcopl_main_table4", "fedcopl_supp_table2"]
+
+
+def test_every_item_runs_on_unseen_photographs_or_says_why_not():
+    for item in PROMPTED:
+        configs = [cell.config for cell in item.cells("mini")]
+        assert all(isinstance(one, PromptConfig) and one.clip == "mini" for one in configs)
+        assert {one.dataset for one in configs} <= {"cifar10:unseen:6000", "cifar100:unseen:6000"}
+        assert bool(configs) == has_runs(item, "mini") == (item.id not in BACKBONES)
+        assert configs or item.not_run("mini")[0].reason
+
+
+def test_columns_name_the_photographs_and_cifar10_stands_for_other_sets():
+    columns = {
+        name: [c.column for c in find_items([name])[0].cells("mini")] for name in ("main Table 1", "main Table 6")
+    }
+    assert list(dict.fromkeys(columns["main Table 1"])) == [
+        "CIFAR-10, β = 0.1", "CIFAR-10, β = 0.05", "CIFAR-100, β = 0.1", "CIFAR-100, β = 0.05"
+    ]  # fmt: skip
+    assert set(columns["main Table 6"]) == {"CIFAR-10, β = 0.1"}
+    clients = [cell.column for cell in find_items(["main Fig. 3"])[0].cells("mini")]
+    assert {name for name in clients if "K =" in name} == {f"CIFAR-10, K = {k}" for k in (5, 10, 30)}
+    assert find_items(["main Fig. 3"])[0].not_run("mini")[0].column == "CIFAR-10, K = 50"
+
+
+@pytest.mark.parametrize("item", PROMPTED, ids=lambda item: item.id)
+def test_nothing_is_called_zero_shot(item):
+    rows = {cell.series for cell in item.cells("mini") if cell.config.method == "zero-shot"}
+    assert not any("zero" in row.lower() for row in rows)
+    assert not any("smoke profile" in sentence for sentence in differences(item, "mini"))
+    assert differences(item, "smoke") == item.differs
+
+
+def test_claims_without_runs_are_not_tested(tmp_path):
+    table = verdicts("mini", Store(tmp_path), paper="fedcopl")
+    assert (table["verdict"] == "not tested").all()
+    assert table["note"].str.len().min() > 10
+
+
+def test_every_claim_is_judged_or_says_what_mini_lacks(evidence_of):
+    """In a made-up world where FedCoPL leads by five points; what is read before training is not called zero-shot."""
+
+    def world(config):
+        lead = 5.0 * (config.method == "FedCoPL")
+        return rounds([60.0, 65.0, 70.0 + lead + jitter(config)])
+
+    lacking = []
+    for row in judged_claims("fedcopl").to_dict("records"):
+        if row["statistic"]:
+            runs = evidence_of(world, profile="mini")
+            judged = _judge(row["statistic"], runs)
+            if judged.verdict == "not tested":
+                lacking.append((row["number"], judged.note))
+            else:
+                assert ("prompted, before training" in judged.note) == runs.reads_zero_shot
+    assert {16, 19, 26, 28} <= {number for number, _ in lacking}
+    assert len(lacking) < 15, lacking

@@ -1,0 +1,233 @@
+"""The eight kinds of work that are killed: what each does, which part of it is struck, what it must end with."""
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import fedcopl_lab as lab
+from fedcopl_lab.methods import PromptMethod, SemiMethod, open_method
+from fedcopl_lab.methods._predicting import ClientModels
+from fedcopl_lab.store import Store
+
+FOLDERS = (Path(__file__).parent, Path(__file__).parents[1] / "data")
+sys.path[:0] = [str(folder) for folder in FOLDERS if str(folder) not in sys.path]
+
+PROMPTING = lab.configure(
+    "smoke", dataset="digits:300", rounds=3, local_epochs=1, refresh_every=1, n_clients=3, scheme="iid", n_text=2,
+    n_visual=1, q_conf=0.9, q_ent=0.9,
+)  # fmt: skip
+SAGE = lab.configure(
+    "smoke", method="SAGE", rounds=3, width=0.25, n_probe=20, steps_per_epoch=2, threshold=0.3, participation=0.1
+)
+NOT_PROMISED = ("environment.json", "seconds.json")  # where and how fast: they differ between equal runs
+
+Work = Callable[[Path], object]
+Files = dict[str, bytes]
+
+
+@dataclass(frozen=True)
+class Family:
+    """One kind of work.
+
+    Attributes:
+        name: what is killed.
+        work: does it in a folder, or goes on with it there.
+        phases: (owner, name) of the functions inside which the kills are to fall.
+        unpromised: endings of files that hold times and differ between equal calls.
+    """
+
+    name: str
+    work: Work
+    phases: tuple[tuple[Any, str], ...]
+    unpromised: tuple[str, ...] = NOT_PROMISED
+
+    def promised(self, folder: Path) -> Files:
+        """The files that have to be there in the end, byte by byte."""
+        return {name: content for name, content in visible(folder).items() if not name.endswith(self.unpromised)}
+
+
+def visible(folder: Path) -> Files:
+    """All files but those that say by their name that they are unfinished, and locks."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        hidden = any(part.startswith(".") for part in name.parts)
+        if path.is_file() and not hidden and not name.name.endswith((".part", ".part.json", "lock")):
+            found[name.as_posix()] = path.read_bytes()
+    return found
+
+
+def leftovers(folder: Path) -> list[str]:
+    """Unfinished files of writers that are gone."""
+    return [path.name for path in folder.rglob(".*.part")]
+
+
+def compute(*configs: lab.RunConfig) -> Work:
+    """Runs of these configurations, with a folder as their store."""
+    return lambda folder: [lab.run(config, Store(folder), progress=False) for config in configs]
+
+
+def warm(configs: tuple[lab.RunConfig, ...] = (PROMPTING, SAGE)) -> None:
+    """Load data and models before forking; no gradient is computed, which a fork would not survive."""
+    for config in configs:
+        open_method(config)
+
+
+def families(scratch: Path, url: str) -> tuple[Family, ...]:
+    """All eight.
+
+    Args:
+        scratch: for what they need beside their own folders.
+        url: address of a server of ``scratch / "served"``.
+    """
+    import fedcopl_lab.data._fetch as fetching
+    from fedcopl_lab.engine import _local
+    from fedcopl_lab.models import _checkpoint
+    from fedcopl_lab.report import _page, _save
+
+    return (
+        Family("labels", compute(PROMPTING), ((PromptMethod, "_label"),)),
+        Family("training", compute(PROMPTING, SAGE), ((PromptMethod, "_train"), (SemiMethod, "_train"))),
+        Family("evaluation", compute(PROMPTING), ((ClientModels, "evaluate"),)),
+        Family(
+            "store write",
+            compute(SAGE),
+            ((sys.modules["fedcopl_lab.store"], "write_atomic"), (_local, "write_atomic")),
+        ),
+        Family("export", exporting(scratch), ((sys.modules["fedcopl_lab.paper.measured"], "write_atomic"),)),
+        Family("figure write", drawing, ((_save, "write_atomic"), (_page, "write_atomic"))),
+        Family("checkpoint", training_a_model, ((_checkpoint, "write_atomic"),), (".card.json", ".md")),
+        Family("download", downloading(scratch, url), ((fetching, "fetch"), (fetching, "unpack"))),
+    )
+
+
+def exporting(scratch: Path) -> Work:
+    """``export`` of one item from a store of its own."""
+    from fedcopl_lab.cli import _reproduce
+    from fedcopl_lab.paper import find_items, measured_claims
+
+    items = find_items(["fedcopl_supp_fig3"])
+
+    def work(folder: Path) -> object:
+        os.environ["FEDCOPL_LAB_HOME"] = str(scratch / "exported")
+        with patched((_reproduce, "ITEMS", items), (_reproduce, "verdicts", lambda *_: measured_claims("smoke"))):
+            return _reproduce.export("smoke", str(folder))
+
+    for _, config in items[0].runs("smoke"):
+        lab.run(config, Store(scratch / "exported"), progress=False)
+    return work
+
+
+def drawing(folder: Path) -> None:
+    """A figure and a report with it, from the committed numbers."""
+    from fedcopl_lab.report import save_item, write_report
+
+    item, numbers, runs = drawn()
+    save_item(item, numbers, runs, folder)
+    write_report(folder, [item], numbers, runs)
+
+
+@cache
+def drawn() -> tuple[Any, Any, Any]:
+    """What is drawn: item, numbers, runs."""
+    from fedcopl_lab.paper import find_items, measured, measured_runs
+
+    (item,) = find_items(["fedcopl_main_table6"])
+    numbers = measured("smoke")
+    return item, numbers[numbers["item"] == item.id], measured_runs("smoke")
+
+
+def training_a_model(folder: Path) -> object:
+    """An embedded model after two steps."""
+    from fedcopl_lab.models import _recipe
+
+    recipe = _recipe.TinyRecipe(steps=2, pool=64, batch_size=16)
+    with patched((_recipe, "make_card", small_card)):  # its measurements take longer than everything else
+        return _recipe.train_tiny(recipe, folder, progress=False)
+
+
+def small_card(trained: Any, recipe: Any, minutes: float, n_bytes: int) -> dict[str, Any]:
+    """The card of a model in the package, with this model's checksum."""
+    from fedcopl_lab.models._checkpoint import EMBEDDED_FOLDER
+
+    card = json.loads((EMBEDDED_FOLDER / "tiny.card.json").read_text(encoding="utf-8"))
+    return card | {"sha256": trained.sha256}
+
+
+def downloading(scratch: Path, url: str) -> Work:
+    """CINIC-10 in small: fetched, unpacked, recorded."""
+    import fedcopl_lab.data._fetch as fetching
+    import fedcopl_lab.data._manifests as manifests
+
+    folder = small_manifests(scratch, url)
+
+    def work(root: Path) -> object:
+        with patched((manifests, "manifest_folder", lambda: folder), (fetching, "manifest_folder", lambda: folder)):
+            return fetching.get("cinic10", root, progress=False)
+
+    return work
+
+
+def small_manifests(scratch: Path, url: str) -> Path:
+    """Copies of the manifests in which CINIC-10 is a few images on a server."""
+    import re
+
+    import fakes
+
+    from fedcopl_lab.data._manifests import manifest_folder
+
+    folder, served = scratch / "manifests", scratch / "served"
+    if folder.is_dir():
+        return folder
+    shutil.copytree(manifest_folder(), folder)
+    served.mkdir(exist_ok=True)
+    archive = fakes.tar(served / "CINIC-10.tar.gz", fakes.cinic10(("airplane", "automobile"), 8)).read_bytes()
+    path = folder / "cinic10.toml"
+    text = path.read_text(encoding="utf-8")
+    for pattern, replacement in (
+        (r"^train = \d+", "train = 16"),
+        (r"^test = \d+", "test = 16"),
+        (r"^classes = \[.*?\]", 'classes = ["airplane", "automobile"]'),
+        (r"^classes = \d+", "classes = 2"),
+        (r'^urls = \[".*?"\]', f'urls = ["{url}CINIC-10.tar.gz"]'),
+        (r'^md5 = "\w+"', f'md5 = "{fakes.md5(archive)}"'),
+    ):
+        text = re.sub(pattern, replacement, text, flags=re.M | re.S)
+    path.write_text(text, encoding="utf-8")
+    return folder
+
+
+@contextmanager
+def patched(*changes: tuple[Any, str, Any]) -> Iterator[None]:
+    """Attributes that are others meanwhile."""
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
+    for owner, name, value in changes:
+        setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        for owner, name, value in before:
+            setattr(owner, name, value)
+
+
+def slow_disk() -> None:
+    """Make this process's files take as long as on a bad disk, so that a kill can fall between their steps."""
+    sync, replace = os.fsync, os.replace
+
+    def slow_sync(descriptor: int) -> None:
+        time.sleep(0.004)
+        sync(descriptor)
+
+    def slow_replace(source: Any, target: Any) -> None:
+        time.sleep(0.002)
+        replace(source, target)
+
+    os.fsync, os.replace = slow_sync, slow_replace

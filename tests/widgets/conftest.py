@@ -1,0 +1,30 @@
+"""Small made-up sources, so that no test waits for a model."""
+
+import pytest
+
+from fedcopl_lab.widgets import _canvas
+from fedcopl_lab.widgets._bench import made_up_opinions, made_up_rounds, made_up_scores
+from fedcopl_lab.widgets._sources import Catalogue
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _coarse_pictures():
+    """Fewer pixels: what is compared are whole pictures, whatever their size."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_canvas, "DPI", 40)
+        yield
+
+
+@pytest.fixture(scope="session")
+def catalogue():
+    return Catalogue([made_up_scores(clients=3, classes=4, images=40)])
+
+
+@pytest.fixture(scope="session")
+def opinions():
+    return made_up_opinions(classes=4, views=24)
+
+
+@pytest.fixture(scope="session")
+def played():
+    return made_up_rounds(clients=3, classes=4, rounds=7)
