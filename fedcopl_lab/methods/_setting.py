@@ -21,6 +21,36 @@ from fedcopl_lab.steps import Scorer, template_features, zero_shot
 IMAGES_PER_FORWARD = 256
 
 
+class _Frozen:
+    """What depends on data and weights only: computed once per process, shared by its runs."""
+
+    def __init__(self, dataset: Dataset, clip: CLIPBundle) -> None:
+        self.dataset, self.clip = dataset, clip
+
+    @cached_property
+    def tokens(self) -> Float[Tensor, "n_all tokens width"]:
+        images, done = self.dataset.images, 0
+        first = self._tokens_of(images[:IMAGES_PER_FORWARD])
+        everything = first.new_empty(len(images), *first.shape[1:])  # one block: parts and their sum would be two
+        while done < len(images):
+            part = first if not done else self._tokens_of(images[done : done + IMAGES_PER_FORWARD])
+            everything[done : done + len(part)] = part
+            done += len(part)
+        return everything
+
+    def _tokens_of(self, images: UInt8[Tensor, "n 3 h w"]) -> Float[Tensor, "n tokens width"]:
+        return image_tokens(self.clip.model, self.clip.to_input(images))
+
+    @cached_property
+    def template(self) -> Float[Tensor, "c d"]:
+        with torch.no_grad():
+            return template_features(self.clip, self.dataset.class_names, self.dataset.template)
+
+    @cached_property
+    def zero_shot_logits(self) -> Float[Tensor, "n_all c"]:
+        return zero_shot(self.clip, self.dataset).logits
+
+
 @dataclass(frozen=True, repr=False)
 class Setting:
     """What stays the same over the rounds of a run.
@@ -41,7 +71,7 @@ class Setting:
     clip: CLIPBundle
     prompted: PromptedCLIP
     training: PromptedCLIP
-    own: "_Frozen | None" = None
+    own: _Frozen | None = None
 
     @classmethod
     def of(cls, config: PromptConfig, split: dict[str, Any] | None = None) -> "Setting":
@@ -55,23 +85,22 @@ class Setting:
         return cls(config, dataset, federation, clip, prompted, training)
 
     @classmethod
-    def of_part(
-        cls, config: PromptConfig, dataset: Dataset, federation: Federation, beside: "Setting | None" = None
-    ) -> "Setting":
+    def of_part(cls, config: PromptConfig, dataset: Dataset, federation: Federation) -> "Setting":
         """The setting of somebody who holds these images and no others: a client, or a server without any.
 
         Args:
             config: the run.
             dataset: what they hold, at its positions.
             federation: their own shard; the others empty.
-            beside: another one's setting of the same run, whose models are taken instead of loaded again.
         """
-        if beside is not None:
-            return replace(beside, dataset=dataset, federation=federation, own=_Frozen(dataset, beside.clip))
         clip = load_clip(config.clip, device=config.device, weights=_weights_argument(config.weights))
         prompted = _prompted(config, clip, dataset, "fp32")
         training = _prompted(config, clip, dataset, "bf16") if config.precision == "bf16" else prompted
         return cls(config, dataset, federation, clip, prompted, training, own=_Frozen(dataset, clip))
+
+    def holding(self, dataset: Dataset, federation: Federation) -> "Setting":
+        """The same run for somebody who holds other images, with the models that are open here."""
+        return replace(self, dataset=dataset, federation=federation, own=_Frozen(dataset, self.clip))
 
     @property
     def tokens(self) -> Float[Tensor, "n_all tokens width"]:
@@ -109,7 +138,7 @@ class Setting:
         return Scorer(self.prompted, self.config, self.template)
 
     @property
-    def _known(self) -> "_Frozen":
+    def _known(self) -> _Frozen:
         return _frozen(self.config) if self.own is None else self.own
 
     def __repr__(self) -> str:
@@ -139,36 +168,6 @@ def _draw_federation(dataset: Dataset, config: PromptConfig) -> Federation:
         min_test=config.min_test,
         test_split=config.test_split,
     )
-
-
-class _Frozen:
-    """What depends on data and weights only: computed once per process, shared by its runs."""
-
-    def __init__(self, dataset: Dataset, clip: CLIPBundle) -> None:
-        self.dataset, self.clip = dataset, clip
-
-    @cached_property
-    def tokens(self) -> Float[Tensor, "n_all tokens width"]:
-        images, done = self.dataset.images, 0
-        first = self._tokens_of(images[:IMAGES_PER_FORWARD])
-        everything = first.new_empty(len(images), *first.shape[1:])  # one block: parts and their sum would be two
-        while done < len(images):
-            part = first if not done else self._tokens_of(images[done : done + IMAGES_PER_FORWARD])
-            everything[done : done + len(part)] = part
-            done += len(part)
-        return everything
-
-    def _tokens_of(self, images: UInt8[Tensor, "n 3 h w"]) -> Float[Tensor, "n tokens width"]:
-        return image_tokens(self.clip.model, self.clip.to_input(images))
-
-    @cached_property
-    def template(self) -> Float[Tensor, "c d"]:
-        with torch.no_grad():
-            return template_features(self.clip, self.dataset.class_names, self.dataset.template)
-
-    @cached_property
-    def zero_shot_logits(self) -> Float[Tensor, "n_all c"]:
-        return zero_shot(self.clip, self.dataset).logits
 
 
 def _weights_argument(weights: str) -> Literal["random"] | None:

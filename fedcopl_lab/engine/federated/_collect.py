@@ -86,20 +86,6 @@ def _journals(terms: Terms, folders: Sequence[Path | str]) -> dict[int, Journal]
     return found
 
 
-def _store_rounds(rounds: "_PromptRounds | _SemiRounds", stored: Run, log: Run) -> None:
-    state: Any = rounds.method.initial_state()
-    if stored.rounds_done():
-        state = rounds.method.restored_state(stored.load_state())
-    for record in log.records()[state.round :]:
-        state, row = rounds.replay(state, record["answered"])
-        stored.commit(row, state.to_tensors(), 0.0)
-    known = log.load_state()
-    for name, value in rounds.shared(state).items():
-        if name in known and not torch.equal(known[name], value):
-            raise StoreError(f"{name} of the server is not what the clients' files give; they are of different runs")
-    stored.finish()
-
-
 class _PromptRounds:
     def __init__(self, method: PromptMethod, journals: dict[int, Journal]) -> None:
         self.method, self.journals = method, journals
@@ -169,6 +155,20 @@ class _SemiRounds:
             probe_scores=model_scores(setting.placed_model(model), probes, setting.testing),
             noted=noted_of(entry),
         )
+
+
+def _store_rounds(rounds: _PromptRounds | _SemiRounds, stored: Run, log: Run) -> None:
+    state: Any = rounds.method.initial_state()
+    if stored.rounds_done():
+        state = rounds.method.restored_state(stored.load_state())
+    for record in log.records()[state.round :]:
+        state, row = rounds.replay(state, record["answered"])
+        stored.commit(row, state.to_tensors(), 0.0)
+    known = log.load_state()
+    for name, value in rounds.shared(state).items():
+        if name in known and not torch.equal(known[name], value):
+            raise StoreError(f"{name} of the server is not what the clients' files give; they are of different runs")
+    stored.finish()
 
 
 def _same(one: PseudoLabels, other: PseudoLabels) -> bool:

@@ -27,104 +27,6 @@ _TERMS, _CLIENT, _IMAGES = "federation.json", "client.json", "images.safetensors
 
 
 @dataclass(frozen=True, repr=False)
-class Terms:
-    """What the server and every client know of a run.
-
-    Attributes:
-        config: the run.
-        key: its run key.
-        class_names: of the data set.
-        template: of the data set, for zero-shot scores.
-        image_shape: of one image, (3, h, w).
-        n_images: length of the data set that positions point into.
-        n_train: training images of all clients.
-        statistics: (mean, deviation) of training and of test images, three channels each; SAGE only.
-        aligned: clients place their images where they are in the whole data set, for the bytes of one process.
-        secret_noise: clients draw the noise on their counts from their own machine's randomness.
-    """
-
-    config: RunConfig
-    key: str
-    class_names: tuple[str, ...]
-    template: str
-    image_shape: tuple[int, ...]
-    n_images: int
-    n_train: int
-    statistics: tuple[tuple[Sequence[float], Sequence[float]], ...] = ()
-    aligned: bool = True
-    secret_noise: bool = False
-
-    def write(self, folder: Path) -> None:
-        """Put them into a folder."""
-        values = {**dataclasses.asdict(self), "config": self.config.as_dict()}
-        write_atomic(folder / _TERMS, to_json(values))
-
-    @classmethod
-    def read(cls, folder: Path) -> "Terms":
-        """Those of a folder.
-
-        Raises:
-            FedCoPLError: no such file.
-        """
-        path = folder / _TERMS
-        if not path.is_file():
-            raise FedCoPLError(f"{folder} holds no {_TERMS}; write it with `fedcopl-lab federate split`")
-        values = dict(read_json(path))
-        values["config"] = config_from(values["config"])
-        for name in ("class_names", "image_shape", "statistics"):
-            values[name] = tuple(values[name])
-        return cls(**values)
-
-    @property
-    def n_clients(self) -> int:
-        """Number of clients K."""
-        return self.config.n_clients
-
-    def __repr__(self) -> str:
-        return f"Terms({self.config.label}, {self.n_clients} clients)"
-
-    def setting(self, images: "OwnImages | None" = None, beside: Setting | None = None) -> Setting | SemiSetting:
-        """The run's surroundings for a client with its own images, or for the server, which has none.
-
-        A frozen model that somebody in this process has open already, ``beside``, is not opened again.
-
-        Under ``aligned`` the images lie at their positions in the whole data set, between empty ones: frozen
-        features then come out of batches of the same shapes as in one process, and so do the same bytes.
-        """
-        dataset = self._dataset(images)
-        nobody = np.zeros(0, dtype=np.int64)
-        sage = isinstance(self.config, SageConfig)
-        shards = [Shard(nobody, nobody, nobody if sage else None)] * self.n_clients
-        if images is not None:
-            shards[images.client] = images.shard
-        federation = Federation(dataset, tuple(shards), "iid", self.n_clients, None, None, 0, "paper", 0)
-        if isinstance(self.config, PromptConfig):
-            return Setting.of_part(self.config, dataset, federation, beside)
-        assert isinstance(self.config, SageConfig)
-        device = self.config.device
-        training, testing = (
-            ChannelStatistics(*(torch.tensor(part, device=device) for part in pair)) for pair in self.statistics
-        )
-        return SemiSetting(
-            self.config, dataset, federation, dataset.images.to(device), dataset.labels.to(device), training, testing
-        )
-
-    def _dataset(self, images: "OwnImages | None") -> Dataset:
-        n = 0 if images is None else self.n_images if self.aligned else len(images.positions)
-        pixels = torch.zeros(n, *self.image_shape, dtype=torch.uint8)
-        labels = torch.full((n,), UNKNOWN)
-        nothing = torch.zeros(0, dtype=torch.long)
-        train, test = nothing, nothing
-        if images is not None:
-            pixels[images.positions], labels[images.positions] = images.pixels, images.labels
-            train, test = (torch.from_numpy(part.copy()) for part in (images.shard.train, images.shard.test))
-        name = self.config.dataset
-        return Dataset(
-            name, pixels, labels, self.class_names, self.template, train, test, "one client's part", _manifest_of(name)
-        )
-
-
-@dataclass(frozen=True, repr=False)
 class OwnImages:
     """What one client holds.
 
@@ -173,6 +75,107 @@ class OwnImages:
 
     def __repr__(self) -> str:
         return f"OwnImages(client {self.client}: {self.shard})"
+
+
+@dataclass(frozen=True, repr=False)
+class Terms:
+    """What the server and every client know of a run.
+
+    Attributes:
+        config: the run.
+        key: its run key.
+        class_names: of the data set.
+        template: of the data set, for zero-shot scores.
+        image_shape: of one image, (3, h, w).
+        n_images: length of the data set that positions point into.
+        n_train: training images of all clients.
+        statistics: (mean, deviation) of training and of test images, three channels each; SAGE only.
+        aligned: clients place their images where they are in the whole data set, for the bytes of one process.
+        secret_noise: clients draw the noise on their counts from their own machine's randomness.
+    """
+
+    config: RunConfig
+    key: str
+    class_names: tuple[str, ...]
+    template: str
+    image_shape: tuple[int, ...]
+    n_images: int
+    n_train: int
+    statistics: tuple[tuple[Sequence[float], Sequence[float]], ...] = ()
+    aligned: bool = True
+    secret_noise: bool = False
+
+    def write(self, folder: Path) -> None:
+        """Put them into a folder."""
+        values = {**dataclasses.asdict(self), "config": self.config.as_dict()}
+        write_atomic(folder / _TERMS, to_json(values))
+
+    @classmethod
+    def read(cls, folder: Path) -> "Terms":
+        """Those of a folder.
+
+        Raises:
+            FedCoPLError: no such file.
+        """
+        path = folder / _TERMS
+        if not path.is_file():
+            raise FedCoPLError(f"{folder} holds no {_TERMS}; write it with `fedcopl-lab federate split`")
+        values = dict(read_json(path))
+        values["config"] = config_from(values["config"])
+        for name in ("class_names", "image_shape"):
+            values[name] = tuple(values[name])
+        values["statistics"] = tuple(tuple(pair) for pair in values["statistics"])
+        return cls(**values)
+
+    @property
+    def n_clients(self) -> int:
+        """Number of clients K."""
+        return self.config.n_clients
+
+    def __repr__(self) -> str:
+        return f"Terms({self.config.label}, {self.n_clients} clients)"
+
+    def setting(self, images: OwnImages | None = None, beside: Setting | None = None) -> Setting | SemiSetting:
+        """The run's surroundings for a client with its own images, or for the server, which has none.
+
+        A frozen model that somebody in this process has open already, ``beside``, is not opened again.
+
+        Under ``aligned`` the images lie at their positions in the whole data set, between empty ones: frozen
+        features then come out of batches of the same shapes as in one process, and so do the same bytes.
+        """
+        dataset = self._dataset(images)
+        nobody = np.zeros(0, dtype=np.int64)
+        sage = isinstance(self.config, SageConfig)
+        shards = [Shard(nobody, nobody, nobody if sage else None)] * self.n_clients
+        if images is not None:
+            shards[images.client] = images.shard
+        federation = Federation(dataset, tuple(shards), "iid", self.n_clients, None, None, 0, "paper", 0)
+        if isinstance(self.config, PromptConfig):
+            if beside is not None:
+                return beside.holding(dataset, federation)
+            return Setting.of_part(self.config, dataset, federation)
+        assert isinstance(self.config, SageConfig)
+        device = self.config.device
+        training, testing = (
+            ChannelStatistics(*(torch.tensor(part, device=device) for part in pair)) for pair in self.statistics
+        )
+        return SemiSetting(
+            self.config, dataset, federation, dataset.images.to(device), dataset.labels.to(device), training, testing
+        )
+
+    def _dataset(self, images: OwnImages | None) -> Dataset:
+        n = 0 if images is None else self.n_images if self.aligned else len(images.positions)
+        pixels = torch.zeros(n, *self.image_shape, dtype=torch.uint8)
+        labels = torch.full((n,), UNKNOWN)
+        nothing = torch.zeros(0, dtype=torch.long)
+        train, test = nothing, nothing
+        if images is not None:
+            pixels[images.positions], labels[images.positions] = images.pixels, images.labels
+            train, test = (torch.from_numpy(part.copy()) for part in (images.shard.train, images.shard.test))
+        name = self.config.dataset
+        return Dataset(
+            name, pixels, labels, self.class_names, self.template, train, test, "one client's part", _manifest_of(name)
+        )
 
 
 def split(config: RunConfig, folder: Path | str, aligned: bool = True, secret_noise: bool = False) -> list[Path]:
