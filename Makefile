@@ -3,19 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-CLUSTER := .venv-cluster
 WORKERS ?= 2
 # one thread per process: the workers share the cores, and runs are keyed by their thread count
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope
 
-.PHONY: reproduce test test-cluster stress lab lint format docs lock help
+.PHONY: reproduce test stress lab lint format docs lock help
 
 help:
 	@echo "make reproduce   compute the tables and figures, write figures/report.html"
 	@echo "                 (PROFILE=mini for CIFAR, ITEMS='...' for some of them)"
 	@echo "make test        lint, types, unit tests, every notebook"
 	@echo "make stress      kills, faults, bad input and load, counted into tests/stress/last_run.csv (about 20 minutes)"
-	@echo "make test-cluster  the tests that need Flower and Ray, in an environment of their own"
 	@echo "make lab         JupyterLab on notebooks/"
 	@echo "make lint        lint and types only"
 
@@ -30,10 +28,6 @@ test: lint
 # the tests run a few of each; this runs all of them
 stress: $(READY)
 	$(BIN)/python tests/stress --out tests/stress/last_run.csv
-
-# Flower holds some packages back, so it gets an environment of its own; Ray leaves files open at exit
-test-cluster: $(CLUSTER)/.ready
-	OMP_NUM_THREADS=1 $(CLUSTER)/bin/python -m pytest -m cluster -W ignore tests/engine
 
 lab: $(READY)
 	$(BIN)/jupyter lab --notebook-dir=notebooks
@@ -51,11 +45,9 @@ format: $(READY)
 docs: $(READY)
 	$(BIN)/python tests/front_door/front_door.py
 
-# needs uv; the lock holds every platform and no index address
+# needs uv, which keeps the versions that the lock names already; every platform, no index address
 lock:
 	uv pip compile pyproject.toml --extra dev --extra cluster --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-annotate --no-header -o requirements-cluster.lock
-	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header -o requirements.lock
 
 $(READY): requirements.lock
@@ -65,9 +57,3 @@ $(READY): requirements.lock
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $(READY)
-
-$(CLUSTER)/.ready: requirements-cluster.lock
-	$(PYTHON) -m venv --clear $(CLUSTER)
-	$(CLUSTER)/bin/python -m pip install --quiet --require-hashes -r requirements-cluster.lock
-	$(CLUSTER)/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
-	@touch $@

@@ -8,7 +8,7 @@ from fedcopl_lab.engine.federated import VirtualClients, measure_virtual, virtua
 from fedcopl_lab.engine.federated._virtual import drawn_images
 
 MANY = {
-    "n_clients": 60, "participation": 0.1, "rounds": 2, "local_epochs": 1, "refresh_every": 0,
+    "n_clients": 24, "participation": 0.25, "rounds": 2, "local_epochs": 1, "refresh_every": 0,
     "clients_per_forward": 1,
 }  # fmt: skip
 
@@ -22,15 +22,15 @@ def test_a_clients_images_depend_on_seed_and_client_alone(tmp_path):
 
 def test_many_clients_run_and_are_measured(tmp_path):
     found = measure_virtual(configure("smoke", **MANY), tmp_path, progress=False)
-    assert found["clients"] == 60
-    assert found["letters"]["score"]["number"] == found["letters"]["select"]["number"] == 60
+    assert found["clients"] == 24
+    assert found["letters"]["score"]["number"] == found["letters"]["select"]["number"] == 24
     assert 0 < found["letters"]["train"]["number"] == sum(found["participants"]) <= 12
     visual = 4 * 3 * 5 * 96
-    assert found["bytes_up"] == [60 * 80 + found["participants"][0] * visual, found["participants"][1] * visual]
+    assert found["bytes_up"] == [24 * 80 + found["participants"][0] * visual, found["participants"][1] * visual]
     assert found["peak_bytes"] > 0
     # a journal keeps the last entry of each kind
     trained = {path.parent for path in (tmp_path / "clients").rglob("train-*")}
-    assert found["journal_files"] == 60 * 3 + len(trained)
+    assert found["journal_files"] == 24 * 3 + len(trained)
 
 
 def test_a_virtual_client_finds_its_text_prompt_again(tmp_path):
