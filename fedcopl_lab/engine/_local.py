@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -19,6 +18,7 @@ from fedcopl_lab.engine._environment import environment
 from fedcopl_lab.engine._memory import keep_freed_memory
 from fedcopl_lab.methods import Method, ZeroShot, open_method
 from fedcopl_lab.methods._open import State
+from fedcopl_lab.models._training import torch_threads
 from fedcopl_lab.store import Run, Store
 
 
@@ -53,7 +53,7 @@ def run(config: RunConfig, store: Store | None = None, progress: bool = True) ->
     keep_freed_memory()
     with store.locked(key) as stored:
         if not stored.complete:
-            with _threads(config.threads):
+            with torch_threads(config.threads):
                 _compute(config, stored, progress)
     return _checked(stored, config)
 
@@ -154,14 +154,3 @@ def check_device(device: str) -> None:
     }
     if not there[kind]():
         raise FedCoPLError(f"device={device!r} is not available to torch {torch.__version__} here; use device='cpu'")
-
-
-@contextmanager
-def _threads(wanted: int) -> Iterator[None]:
-    """Run with the thread count that the run key names: another count may round sums differently."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(wanted)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

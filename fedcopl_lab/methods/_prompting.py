@@ -120,7 +120,7 @@ class PromptMethod:
         return [labels[self.setting.train_indices(k)] for k in range(self.config.n_clients)]
 
     def _participants(self, state: FederationState) -> list[int]:
-        wanted = max(int(self.config.participation * self.config.n_clients), 1)
+        wanted = self.config.clients_per_round
         generator = torch_generator(self.stream_seed, "participation", state.round)
         drawn = torch.randperm(self.config.n_clients, generator=generator)[:wanted].sort().values.tolist()
         trained = [k for k in drawn if len(state.labels[k])]
