@@ -23,7 +23,7 @@ reproduce: $(READY)
 # notebooks compute their runs for one seed here; the numbers they print are the committed ones of all seeds
 test: lint
 	$(TEST) --jaxtyping-packages=fedcopl_lab,beartype.beartype tests
-	FEDCOPL_LAB_SEEDS=1 $(TEST) --nbval --nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg --nbval-cell-timeout=600 notebooks
+	FEDCOPL_LAB_SEEDS=1 $(TEST) --nbval --nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg --nbval-cell-timeout=1800 notebooks
 
 # the tests run a few of each; this runs all of them
 stress: $(READY)

@@ -1,5 +1,6 @@
 """Shared fixtures: every test has its own store, and nothing may depend on global random state."""
 
+import jaxtyping
 import pytest
 
 import fedcopl_lab as lab
@@ -12,6 +13,15 @@ def _own_store(tmp_path, monkeypatch):
     monkeypatch.setenv("FEDCOPL_LAB_HOME", str(tmp_path / "runs"))
     monkeypatch.setenv("FEDCOPL_LAB_DATA", str(tmp_path / "data"))
     monkeypatch.delenv("FEDCOPL_LAB_PROFILE", raising=False)
+
+
+@pytest.fixture
+def as_installed():
+    """Users have no checker of annotations; without it our own messages must answer."""
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import dataclasses
 import math
 from typing import Literal, get_args, get_origin
 
-import jaxtyping
 import pytest
 
 from fedcopl_lab import FedCoPLError, PromptConfig, SageConfig, configure
@@ -101,16 +100,8 @@ OTHER = {
 }
 """Another value for every field than ``configure("smoke", method="SAGE")`` has."""
 
+pytestmark = pytest.mark.usefixtures("as_installed")
 FIELDS = {field.name: field for field in dataclasses.fields(SageConfig)}
-
-
-@pytest.fixture(autouse=True)
-def _as_installed():
-    """Users have no checker of annotations; without it our own messages must answer."""
-    before = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 def smoke(**changes):

@@ -274,7 +274,7 @@ def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def _add_profile(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--profile", help="smoke or paper (default: $FEDCOPL_LAB_PROFILE, else smoke)")
+    parser.add_argument("--profile", help="smoke, mini or paper (default: $FEDCOPL_LAB_PROFILE, else smoke)")
 
 
 def _add_settings(parser: argparse.ArgumentParser, flag: str, text: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from fedcopl_lab._files import to_json, write_atomic
-from fedcopl_lab.cli._reproduce import figures_folder
+from fedcopl_lab.cli._bench_files import csv_text, prepare, write_files
 
 NAME = "ours_bench_step"
 
@@ -24,9 +24,7 @@ def bench(options: argparse.Namespace) -> int:
     from fedcopl_lab.report._style import file_bytes
 
     check_device(options.device)
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    folder = Path(options.out) if options.out else figures_folder()
+    folder = prepare(options)
     print("one training step, plain form (fp32) against ours; random weights: times mean something, logits do not")
     machine = {"batch": options.batch, "threads": torch.get_num_threads()}
     table, parts = (_read(folder / f"{NAME}{end}.csv", machine if options.resume else None) for end in ("", "_profile"))
@@ -53,12 +51,12 @@ def bench(options: argparse.Namespace) -> int:
                 f"({timing.share_of_ceiling:.0%})\n    {timing.reason}",
                 flush=True,
             )
-        write_atomic(folder / f"{NAME}.csv", _csv(table))  # after each cell: an interrupted bench goes on from here
-        write_atomic(folder / f"{NAME}_profile.csv", _csv(parts))
+        write_atomic(folder / f"{NAME}.csv", csv_text(table))  # after each cell: an interrupted bench goes on from here
+        write_atomic(folder / f"{NAME}_profile.csv", csv_text(parts))
     figure = draw_bench(table)
     written: dict[str, bytes | str] = {
-        f"{NAME}.csv": _csv(table),
-        f"{NAME}_profile.csv": _csv(parts),
+        f"{NAME}.csv": csv_text(table),
+        f"{NAME}_profile.csv": csv_text(parts),
         f"{NAME}.pdf": file_bytes(figure, "pdf"),
         f"{NAME}.png": file_bytes(figure, "png"),
         f"{NAME}.json": to_json({
@@ -68,9 +66,7 @@ def bench(options: argparse.Namespace) -> int:
             "clock": sorted(set(table["clock"])), "repeats": sorted({int(n) for n in table["repeats"]}),
         }),
     }  # fmt: skip
-    for name, content in written.items():
-        write_atomic(folder / name, content)
-    print(f"wrote {', '.join(written)} to {folder}")
+    write_files(folder, written)
     return 0
 
 
@@ -84,7 +80,3 @@ def _read(path: Path, machine: dict[str, int] | None) -> pd.DataFrame:
 
 def _of_cell(table: pd.DataFrame, backbone: str, classes: int) -> pd.DataFrame:
     return table if table.empty else table[(table["backbone"] == backbone) & (table["classes"] == classes)]
-
-
-def _csv(table: pd.DataFrame) -> str:
-    return table.to_csv(index=False, float_format="%.6g", lineterminator="\n")

@@ -1,13 +1,12 @@
 """``fedcopl-lab bench sage``: what a local step of SAGE costs here, plain against ours."""
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from fedcopl_lab._files import to_json, write_atomic
-from fedcopl_lab.cli._reproduce import figures_folder
+from fedcopl_lab._files import to_json
+from fedcopl_lab.cli._bench_files import csv_text, prepare, write_files
 
 if TYPE_CHECKING:
     from fedcopl_lab.engine._bench_sage import SageTiming
@@ -23,9 +22,7 @@ def bench(options: argparse.Namespace) -> int:
     from fedcopl_lab.engine._local import check_device
 
     check_device(options.device)
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    folder = Path(options.out) if options.out else figures_folder()
+    folder = prepare(options)
     print("one local step of SAGE from uint8 images to new parameters, plain form (fp32, Pillow) against ours")
     rows = []
     for width in options.width:
@@ -36,23 +33,22 @@ def bench(options: argparse.Namespace) -> int:
             rows.append(timing.row())
             print(
                 f"width {width:g} {timing.dtype}: {timing.seconds_plain:.3f} s -> {timing.seconds:.3f} s, "
-                f"{timing.speed_up:.2f}x, of which views {timing.seconds_views:.3f} s; views differ by "
+                f"{timing.speed_up:.2f}x, {timing.share_of_ceiling:.0%} of {timing.ceiling:.0f} GFLOP/s that matrix "
+                f"products reach, of which views {timing.seconds_views:.3f} s; views differ by "
                 f"{timing.view_difference:.1e}, parameters by {timing.parameter_difference:.1e} of the step"
                 + _errors(timing),
                 flush=True,
             )
     table = pd.DataFrame(rows)
-    written = {
-        f"{NAME}.csv": table.to_csv(index=False, float_format="%.6g", lineterminator="\n"),
+    written: dict[str, bytes | str] = {
+        f"{NAME}.csv": csv_text(table),
         f"{NAME}.json": to_json({
             "item": NAME, "title": "One local step of SAGE, plain form against ours",
             "command": "fedcopl-lab bench sage",
             "environment": environment(options.device, torch.get_num_threads()),
         }),
     }  # fmt: skip
-    for name, content in written.items():
-        write_atomic(folder / name, content)
-    print(f"wrote {', '.join(written)} to {folder}")
+    write_files(folder, written)
     return 0
 
 

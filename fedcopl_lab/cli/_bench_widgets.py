@@ -1,12 +1,11 @@
 """``fedcopl-lab bench widgets``: how long a move of each explorer takes here."""
 
 import argparse
-from pathlib import Path
 
 import pandas as pd
 
-from fedcopl_lab._files import to_json, write_atomic
-from fedcopl_lab.cli._reproduce import figures_folder
+from fedcopl_lab._files import to_json
+from fedcopl_lab.cli._bench_files import csv_text, prepare, write_files
 
 NAME = "ours_bench_widgets"
 
@@ -19,9 +18,7 @@ def bench(options: argparse.Namespace) -> int:
     from fedcopl_lab.report._style import file_bytes
     from fedcopl_lab.widgets import bench_widgets, draw_widget_bench
 
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    folder = Path(options.out) if options.out else figures_folder()
+    folder = prepare(options)
     print("one move of each explorer, from the new value to the finished picture, on made-up data")
     rows = []
     for timing in bench_widgets(options.clients, options.classes, options.images, options.moves):
@@ -35,7 +32,7 @@ def bench(options: argparse.Namespace) -> int:
     table = pd.DataFrame(rows)
     figure = draw_widget_bench(table)
     written: dict[str, bytes | str] = {
-        f"{NAME}.csv": table.to_csv(index=False, float_format="%.6g", lineterminator="\n"),
+        f"{NAME}.csv": csv_text(table),
         f"{NAME}.pdf": file_bytes(figure, "pdf"),
         f"{NAME}.png": file_bytes(figure, "png"),
         f"{NAME}.json": to_json({
@@ -44,7 +41,5 @@ def bench(options: argparse.Namespace) -> int:
             "environment": environment("cpu", torch.get_num_threads()),
         }),
     }  # fmt: skip
-    for name, content in written.items():
-        write_atomic(folder / name, content)
-    print(f"wrote {', '.join(written)} to {folder}")
+    write_files(folder, written)
     return 0

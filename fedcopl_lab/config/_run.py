@@ -32,6 +32,11 @@ class RunConfig:
     device: str = "cpu"
     threads: int = 1
 
+    @property
+    def clients_per_round(self) -> int:
+        """Clients that train in a round: their share, rounded down, and at least one."""
+        return max(int(self.participation * self.n_clients), 1)
+
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)

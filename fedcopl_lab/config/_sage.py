@@ -70,7 +70,7 @@ class SageConfig(BaselineConfig):
     pl_bn: Literal["joint", "eval"] = "joint"  # BN statistics behind the local pseudo-label
     kl: Literal["forward", "reverse"] = "forward"  # Alg. 1 prints "reverse"
     lambda_u: float = 1.0  # weight of the unsupervised loss
-    n_probe: int = 512  # test images on which local models are compared before they are merged, for the log
+    n_probe: int = 512  # images of the test set and of each pool on which the log compares models
     log_both: bool = True  # score weak views with the global model too, where only the log needs it
     # machine
     channels_last: bool = True
@@ -132,12 +132,12 @@ SAGE_PROFILES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
             "dataset": "cifar10",
             "n_clients": 20,
             "participation": 0.4,
-            "rounds": 30,
+            "rounds": 25,
             "local_epochs": 1,
             "batch_size": 32,
             "unlabelled_batch_size": 64,
-            "steps_per_epoch": 16,
-            "bn_momentum": 0.3,  # as in smoke, for 16 steps
+            "steps_per_epoch": 12,
+            "bn_momentum": 0.3,  # as in smoke, for 12 steps
             "width": 1.0,
         },
         "paper": {

@@ -8,18 +8,16 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import SageConfig, configure
-from fedcopl_lab.data import draw_strong, draw_weak, normalise, strong_view, weak_view
+from fedcopl_lab.data import draw_strong, draw_weak
+from fedcopl_lab.engine._bench import matmul_rate
 from fedcopl_lab.engine._memory import keep_freed_memory, return_freed_memory
-from fedcopl_lab.engine._plain_semi import PlainImages, Sample, plain_batches, plain_step
-from fedcopl_lab.methods import RECIPES, SemiSetting
-from fedcopl_lab.methods._batches import Batch
-from fedcopl_lab.methods._local_task import LocalTask
-from fedcopl_lab.methods._semi_state import copied
-from fedcopl_lab.models import ResNet8
+from fedcopl_lab.engine._plain_semi import Sample
+from fedcopl_lab.engine._sage_forms import OurForm, PlainForm, change_apart, exact_step, view_difference
+from fedcopl_lab.methods import SemiSetting
 from fedcopl_lab.seeding import torch_generator
 
 IMAGE_SIZE = 32
@@ -40,6 +38,10 @@ class SageTiming:
         seconds: median of ours, in memory that the step before it has used, as in a round.
         speed_up: the first over the second.
         seconds_views: median of ours for the views alone.
+        gflop: operations of our step's convolutions and products.
+        gflop_per_second: our rate over the whole step, views included.
+        ceiling: the machine's own rate for matrix products of that type, GFLOP/s.
+        share_of_ceiling: the one over the other.
         view_difference: largest difference between the two forms' normalised views.
         parameter_difference: largest difference between parameters after one step from the same start with
             the same random numbers, relative to the largest change of the step.
@@ -60,6 +62,10 @@ class SageTiming:
     seconds: float
     speed_up: float
     seconds_views: float
+    gflop: float
+    gflop_per_second: float
+    ceiling: float
+    share_of_ceiling: float
     view_difference: float
     parameter_difference: float
     error_plain: float | None
@@ -71,7 +77,10 @@ class SageTiming:
     repeats: int
 
     def __repr__(self) -> str:
-        return f"SageTiming(width {self.width:g} {self.dtype}: {self.speed_up:.2f}x)"
+        return (
+            f"SageTiming(width {self.width:g} {self.dtype}: {self.speed_up:.2f}x, "
+            f"{self.share_of_ceiling:.0%} of the ceiling)"
+        )
 
     def row(self) -> dict[str, Any]:
         """The fields by name, for a table."""
@@ -122,9 +131,11 @@ def bench_sage(
     }
     setting = SemiSetting.of(next(iter(configs.values())))
     samples = [_sample(setting, i) for i in range(repeats + 1)]
-    plain = _Plain(setting, samples)
-    ours = {dtype: _Ours(SemiSetting.of(config), samples) for dtype, config in configs.items()}
+    plain = PlainForm(setting, samples)
+    ours = {dtype: OurForm(SemiSetting.of(config), samples) for dtype, config in configs.items()}
     times: dict[str, list[float]] = {name: [] for name in ("plain", *dtypes)}
+    ceilings: dict[str, list[float]] = {name: [] for name in dtypes}
+    gflop: dict[str, float] = {}
     differences: dict[str, tuple[float, float]] = {}
     errors: dict[str, float | None] = dict.fromkeys(("plain", *dtypes))
     for step in range(repeats + 1):  # the first is compared, the others are timed
@@ -134,117 +145,32 @@ def bench_sage(
             times["plain"].append(taken)
         for dtype, form in ours.items():
             keep_freed_memory()
-            form.step(step)  # not timed: takes the memory again that the plain form's turn gave back
+            with FlopCounterMode(display=False) as counter:  # not timed: takes memory that the plain form gave back
+                form.step(step)
+            gflop[dtype] = counter.get_total_flops() / 1e9
             if step:
                 times[dtype].append(_timed(partial(form.step, step), device))
+                ceilings[dtype].append(matmul_rate(dtype, device))
             else:
-                differences[dtype] = _view_difference(plain, form), _change_apart(form.model, plain.model, form.start)
+                differences[dtype] = view_difference(plain, form), change_apart(form.model, plain.model, form.start)
         if exact and not step:
-            reference = _exact_step(setting, plain, samples[0])
+            reference = exact_step(setting, plain, samples[0])
             forms = {"plain": plain.model} | {dtype: form.model for dtype, form in ours.items()}
-            errors = {name: _change_apart(model, reference, plain.start) for name, model in forms.items()}
+            errors = {name: change_apart(model, reference, plain.start) for name, model in forms.items()}
     median = {name: statistics.median(values) for name, values in times.items()}
     for dtype, form in ours.items():
+        ceiling, rate = statistics.median(ceilings[dtype]), gflop[dtype] / median[dtype]
         yield SageTiming(
             width=width, dtype=dtype, labelled=labelled, unlabelled=unlabelled,
             seconds_plain=median["plain"], seconds=median[dtype], speed_up=median["plain"] / median[dtype],
             seconds_views=statistics.median(_timed(partial(form.batch, 0), device) for _ in range(repeats)),
+            gflop=gflop[dtype], gflop_per_second=rate, ceiling=ceiling, share_of_ceiling=rate / ceiling,
             view_difference=differences[dtype][0], parameter_difference=differences[dtype][1],
             error_plain=errors["plain"], error=errors[dtype],
             channels_last=channels_last, compiled=compiled,
             device=torch.cuda.get_device_name(device) if device.startswith("cuda") else "cpu",
             threads=torch.get_num_threads(), repeats=repeats,
         )  # fmt: skip
-
-
-class _Plain:
-    def __init__(self, setting: SemiSetting, samples: Sequence[Sample]) -> None:
-        self.config = setting.config
-        memory_format = torch.contiguous_format
-        self.model, self.global_model = (setting.new_model().to(memory_format=memory_format) for _ in range(2))
-        self.model.train()
-        self.global_model.eval()
-        self.start = copied(self.model.state_dict())
-        config = setting.config
-        self.optimiser = torch.optim.SGD(
-            self.model.parameters(), lr=config.lr, momentum=config.momentum, weight_decay=config.weight_decay
-        )
-        dataset = PlainImages(setting.images, samples, setting.training, config.cutout)
-        self.batches = plain_batches(dataset, samples)
-        self.labels = iter([setting.labels[sample.labelled] for sample in samples])
-        self.views: tuple[Tensor, ...] = ()
-
-    def step(self) -> None:
-        labelled, weak, strong = (part.to(self.config.device) for part in next(self.batches))
-        self.views = (labelled, weak, strong)
-        labels = next(self.labels)
-        plain_step(self.model, self.global_model, self.optimiser, (labelled, weak, strong), labels, self.config)
-
-
-class _Ours:
-    def __init__(self, setting: SemiSetting, samples: Sequence[Sample]) -> None:
-        self.setting, self.samples = setting, samples
-        self.start = dict(setting.new_model().state_dict())
-        self.task = LocalTask(setting, RECIPES["SAGE"], 0, 0, self.start)
-        # the task's own models may serve another form's task, so this one gets models of its own
-        self.task.model = setting.placed_model(self.start).train()
-        self.task.global_model = setting.placed_model(self.start).eval().requires_grad_(False)
-        if setting.config.compile:
-            self.task.model.compile()
-            self.task.global_model.compile()
-        self.task.optimiser = self.task.sgd(self.task.model.parameters())
-
-    @property
-    def model(self) -> ResNet8:
-        """The model in training."""
-        return self.task.model
-
-    def batch(self, index: int) -> Batch:
-        sample, setting = self.samples[index], self.setting
-        images, statistics_ = setting.images, setting.training
-        labelled = weak_view(images[sample.labelled], sample.labelled_draws)
-        pool = images[sample.pool]
-        weak, strong = (
-            weak_view(pool, sample.weak_draws),
-            strong_view(pool, sample.strong_draws, setting.config.cutout),
-        )
-        views = (normalise(part, statistics_.mean, statistics_.std) for part in (labelled, weak, strong))
-        one, two, three = views
-        return Batch(labelled=one, labels=setting.labels[sample.labelled], weak=two, strong=three, places=sample.pool)
-
-    def step(self, index: int) -> None:
-        self.task.recipe.step(self.task, self.batch(index))
-
-
-def _view_difference(plain: _Plain, ours: _Ours) -> float:
-    batch = ours.batch(0)
-    assert batch.weak is not None
-    assert batch.strong is not None
-    both = zip(plain.views, (batch.labelled, batch.weak, batch.strong), strict=True)
-    return max(float((a - b).abs().max()) for a, b in both)
-
-
-def _change_apart(model: nn.Module, reference: nn.Module, start: dict[str, Tensor]) -> float:
-    """Largest difference of two models' parameters, relative to the largest change of the reference's."""
-    pairs = [
-        (mine.detach().double(), theirs.detach().double(), start[name].double())
-        for (name, mine), theirs in zip(model.named_parameters(), reference.parameters(), strict=True)
-    ]
-    largest = max(float((theirs - before).abs().max()) for _, theirs, before in pairs)
-    return max(float((mine - theirs).abs().max()) for mine, theirs, _ in pairs) / largest
-
-
-def _exact_step(setting: SemiSetting, plain: _Plain, sample: Sample) -> ResNet8:
-    """A model after the plain form's first step, computed in float64 from the same views."""
-    model, global_model = (setting.placed_model(plain.start).double() for _ in range(2))
-    config = setting.config
-    optimiser = torch.optim.SGD(
-        model.parameters(), lr=config.lr, momentum=config.momentum, weight_decay=config.weight_decay
-    )
-    labelled, weak, strong = (part.double() for part in plain.views)
-    labels = setting.labels[sample.labelled]
-    plain_step(model.train(), global_model.eval(), optimiser, (labelled, weak, strong), labels, config)
-    return model
 
 
 def _config(width: float, dtype: str, labelled: int, unlabelled: int, device: str) -> SageConfig:

@@ -16,9 +16,9 @@ from fedcopl_lab.config import RunConfig
 from fedcopl_lab.data import Federation, split_table
 from fedcopl_lab.engine._environment import environment
 from fedcopl_lab.engine._memory import keep_freed_memory
-from fedcopl_lab.engine._threads import thread_count
 from fedcopl_lab.methods import Method, ZeroShot, open_method
 from fedcopl_lab.methods._open import State
+from fedcopl_lab.models._training import torch_threads
 from fedcopl_lab.store import Run, Store
 
 
@@ -53,7 +53,7 @@ def run(config: RunConfig, store: Store | None = None, progress: bool = True) ->
     keep_freed_memory()
     with store.locked(key) as stored:
         if not stored.complete:
-            with thread_count(config.threads):
+            with torch_threads(config.threads):
                 _compute(config, stored, progress)
     return _checked(stored, config)
 

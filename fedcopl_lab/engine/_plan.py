@@ -76,7 +76,7 @@ def plan_run(
     """
     n_train, n_test, n_classes = sizes or dataset_sizes(config.dataset)
     shape, own = shape_of(config), own_lengths(n_classes)
-    clients = max(int(config.participation * config.n_clients), 1)
+    clients = config.clients_per_round
     per_client = math.ceil(selected_share * n_train / config.n_clients)
     epochs = config.rounds * config.local_epochs * clients
     steps, trained = epochs * math.ceil(per_client / config.batch_size), epochs * per_client

@@ -9,9 +9,10 @@ from fedcopl_lab.engine._plan import RunPlan
 from fedcopl_lab.engine._semi_rates import SemiRates, measure_semi_rates
 from fedcopl_lab.methods import RECIPES
 from fedcopl_lab.methods._batches import VIEWS_AT_ONCE
+from fedcopl_lab.methods._semi_setting import pool_steps
 from fedcopl_lab.steps._models import IMAGES_PER_FORWARD
 
-_POOL_SCORES = 2  # by the model a client starts from and by its trained one, for the log
+_REPORTS = 2  # of pool images: by the model a client starts from and by its trained one
 _MODELS = 6  # in training, frozen, merged, sums in float64, and the stored state
 
 
@@ -36,12 +37,13 @@ def plan_semi_run(config: SageConfig, gflops: float | None = None, rates: SemiRa
     """
     n_train, n_test, side = image_counts(config)
     rates = measure_semi_rates(config, side, gflops) if rates is None else rates
-    clients = max(int(config.participation * config.n_clients), 1)
+    clients = config.clients_per_round
     visits = config.rounds * clients
     steps = visits * config.local_epochs * _steps_per_epoch(config, n_train)
     pool = _pool(config, n_train)
-    passes = _POOL_SCORES + (config.method == "FedDB") + (config.bn == "recalibrate")
-    scored = visits * (passes * pool + config.n_probe) + config.rounds * (n_test + config.n_probe)
+    passes = (config.method == "FedDB") + (config.bn == "recalibrate")
+    reported = _REPORTS * min(pool, config.n_probe) + config.n_probe
+    scored = visits * (passes * pool + reported) + config.rounds * (n_test + config.n_probe)
     per_step = config.batch_size + 2 * config.unlabelled_batch_size * RECIPES[config.method].uses_pool
     image_bytes = 3 * side * side
     views = 4 * image_bytes * max(VIEWS_AT_ONCE, config.unlabelled_batch_size) * 3
@@ -83,6 +85,4 @@ def _steps_per_epoch(config: SageConfig, n_train: int) -> int:
         few = RECIPES[config.method].labels == "few"
         images = _labelled(config, n_train) if few else n_train // config.n_clients
         return math.ceil(images / config.batch_size)
-    batch = config.batch_size if config.epoch_rule == "authors" else config.unlabelled_batch_size
-    steps = _pool(config, n_train) // batch
-    return steps if config.steps_per_epoch is None else min(steps, config.steps_per_epoch)
+    return pool_steps(config, _pool(config, n_train))

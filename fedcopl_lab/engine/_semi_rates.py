@@ -126,11 +126,10 @@ def _measured(config: SageConfig, repeats: int) -> SemiRates:
         step_s, score_s = (statistics.median(timed(part, device) for _ in range(repeats)) for part in (step, score))
     score_s /= _SCORED
     round_s = timed(lambda: method.step(state), device)
-    passes = 2 * len(setting.federation.shards[0].train) * config.n_clients + len(setting.tests)
     return SemiRates(
         step=step_s,
         score=score_s,
-        client=max(round_s - config.n_clients * step_s - passes * score_s, 0.0) / config.n_clients,
+        client=max(round_s - config.n_clients * step_s - len(setting.tests) * score_s, 0.0) / config.n_clients,
         step_flop=counted[0][0],
         score_flop=counted[1][0] / _SCORED,
         step_bytes=counted[0][1],

@@ -19,6 +19,12 @@ def blank_copy(n_classes: int, channels: int, bn_momentum: float, device: str, c
     return copy.deepcopy(_blank(n_classes, channels, bn_momentum, device, channels_last))
 
 
+def placed(model: ResNet8, device: str, channels_last: bool) -> ResNet8:
+    """The model on a device, in a memory layout."""
+    model = model.to(device)
+    return model.to(memory_format=torch.channels_last) if channels_last else model
+
+
 @torch.no_grad()
 def load_values(model: nn.Module, values: Mapping[str, Tensor]) -> None:
     """Overwrite parameters and buffers, as ``load_state_dict`` does at several times the cost.
@@ -43,5 +49,4 @@ def in_mode(model: nn.Module, training: bool) -> None:
 
 @lru_cache(maxsize=2)
 def _blank(n_classes: int, channels: int, bn_momentum: float, device: str, channels_last: bool) -> ResNet8:
-    model = draw_resnet8(n_classes, channels, bn_momentum=bn_momentum).to(device)
-    return model.to(memory_format=torch.channels_last) if channels_last else model
+    return placed(draw_resnet8(n_classes, channels, bn_momentum=bn_momentum), device, channels_last)

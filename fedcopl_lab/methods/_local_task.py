@@ -48,7 +48,7 @@ class ClientUpdate:
         momentum: SGD buffers after the last step, by parameter.
         losses: mean over the steps of each named loss.
         n_steps: optimiser steps taken.
-        start_scores: scores of its pool by the model it started from, [n_pool, C].
+        start_scores: scores of its pool's reported images by the model it started from, [n_scored, C].
         end_scores: the same by its trained model.
         probe_scores: scores of the fixed test images by its trained model, [n_probe, C].
         noted: pseudo-labels of all steps; None where there were none.
@@ -60,8 +60,8 @@ class ClientUpdate:
     momentum: Tensors
     losses: dict[str, float]
     n_steps: int
-    start_scores: Float[Tensor, "n_pool c"]
-    end_scores: Float[Tensor, "n_pool c"]
+    start_scores: Float[Tensor, "n_scored c"]
+    end_scores: Float[Tensor, "n_scored c"]
     probe_scores: Float[Tensor, "n_probe c"]
     noted: Noted | None
 
@@ -136,7 +136,7 @@ class LocalTask:
         model = copied(self.model.state_dict())
         if self.config.bn == "local":
             self.memory |= {f"{_OWN}{name}": model[name] for name, _ in self.model.named_buffers()}
-        pool = self.setting.images[self.pool]
+        reported = self.setting.images[self.setting.scored_pool(self.client)]
         in_mode(self.model, False)
         return ClientUpdate(
             model=model,
@@ -145,8 +145,8 @@ class LocalTask:
             momentum=self._momentum(),
             losses={name: float(torch.stack(values).mean()) for name, values in self._losses.items()},
             n_steps=self.n_steps,
-            start_scores=model_scores(self.global_model, pool, self.setting.training),
-            end_scores=model_scores(self.model, pool, self.setting.training),
+            start_scores=model_scores(self.global_model, reported, self.setting.training),
+            end_scores=model_scores(self.model, reported, self.setting.training),
             probe_scores=model_scores(self.model, self.setting.images[self.setting.probes], self.setting.testing),
             noted=self._notes.joined(),
         )

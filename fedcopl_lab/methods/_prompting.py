@@ -153,7 +153,7 @@ class PromptMethod:
 
     def drawn(self, round_index: int) -> list[int]:
         """The clients that are asked to take part in the round after so many, in rising order."""
-        wanted = max(int(self.config.participation * self.config.n_clients), 1)
+        wanted = self.config.clients_per_round
         generator = torch_generator(self.stream_seed, "participation", round_index)
         return torch.randperm(self.config.n_clients, generator=generator)[:wanted].sort().values.tolist()
 

@@ -79,7 +79,7 @@ class SemiMethod:
 
     def participants(self, round_index: int) -> list[int]:
         """The round's clients, in rising order."""
-        wanted = max(int(self.config.participation * self.config.n_clients), 1)
+        wanted = self.config.clients_per_round
         generator = torch_generator(self.config.seed, "participation", round_index)
         return torch.randperm(self.config.n_clients, generator=generator)[:wanted].sort().values.tolist()
 

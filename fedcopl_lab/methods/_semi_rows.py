@@ -89,7 +89,8 @@ ROW_KEYS: Mapping[str, str] = MappingProxyType(
         "clients.n_pool": "images of the pool",
         "clients.mix_entropy": "entropy of the pool's true classes, nats",
         "clients.local_entropy": "mean entropy of the local predictions on weak views in training",
-        "clients.start_mean": "mean prediction over the pool by the model the client started from, [C]",
+        "clients.start_mean": "mean prediction over the pool by the model the client started from, [C]; "
+        "this and what follows over at most n_probe of its images, absent where that is 0",
         "clients.end_mean": "the same by its trained model",
         "clients.start_distance": "total variation of start_mean and the pool's true classes",
         "clients.end_distance": "the same of end_mean",
@@ -167,16 +168,22 @@ def _clients(setting: SemiSetting, updates: Mapping[int, ClientUpdate]) -> dict[
 
 
 def _client(setting: SemiSetting, client: int, update: ClientUpdate) -> dict[str, Any]:
-    true = setting.labels[setting.pool(client)]
-    mix = torch.bincount(true, minlength=setting.dataset.n_classes).double() / len(true)
+    pool, scored = setting.labels[setting.pool(client)], setting.labels[setting.scored_pool(client)]
+    return {
+        "n_labelled": len(setting.labelled(client)),
+        "n_pool": len(pool),
+        "mix_entropy": _entropy_of(_mix(pool, setting)),
+        "local_entropy": None if update.noted is None else float(entropy(update.noted.local).mean()),
+        **(_predictions(update, scored, _mix(scored, setting)) if len(scored) else {}),
+    }
+
+
+def _predictions(update: ClientUpdate, true: Tensor, mix: Tensor) -> dict[str, Any]:
+    """What the pool looks like to the model that a client got and to the one that it sends."""
     start, end = (scores.double().softmax(dim=1) for scores in (update.start_scores, update.end_scores))
     start_mean, end_mean = start.mean(dim=0), end.mean(dim=0)
     end_entropy = float(entropy(update.end_scores).mean())
     return {
-        "n_labelled": len(setting.labelled(client)),
-        "n_pool": len(true),
-        "mix_entropy": _entropy_of(mix),
-        "local_entropy": None if update.noted is None else float(entropy(update.noted.local).mean()),
         "start_mean": _rounded(start_mean),
         "end_mean": _rounded(end_mean),
         "start_distance": float(0.5 * (start_mean - mix).abs().sum()),
@@ -188,6 +195,10 @@ def _client(setting: SemiSetting, client: int, update: ClientUpdate) -> dict[str
         "end_accuracy": float((end.argmax(dim=1) == true).double().mean()),
         "end_confidence": float(end.amax(dim=1).mean()),
     }
+
+
+def _mix(classes: Tensor, setting: SemiSetting) -> Tensor:
+    return torch.bincount(classes, minlength=setting.dataset.n_classes).double() / len(classes)
 
 
 def _entropy_of(p: Tensor) -> float:

@@ -20,9 +20,16 @@ from fedcopl_lab.data import (
     partition,
     restore_federation,
 )
-from fedcopl_lab.methods._copies import blank_copy, load_values
+from fedcopl_lab.methods._copies import blank_copy, load_values, placed
 from fedcopl_lab.models import ResNet8, draw_resnet8
 from fedcopl_lab.seeding import torch_generator
+
+
+def pool_steps(config: SageConfig, n_pool: int) -> int:
+    """Optimiser steps of a local epoch over a pool of that many images."""
+    batch = config.batch_size if config.epoch_rule == "authors" else config.unlabelled_batch_size
+    steps = n_pool // batch
+    return steps if config.steps_per_epoch is None else min(steps, config.steps_per_epoch)
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,6 +87,14 @@ class SemiSetting:
         pool = indices(client, "train") if self.config.labelled_in_pool else indices(client, "unlabelled")
         return pool.to(self.config.device)
 
+    def scored_pool(self, client: int) -> Int[Tensor, "n"]:
+        """Positions of the pool's images that the log reads: all, or ``n_probe`` fixed ones of a large pool."""
+        pool, n_probe = self.pool(client), self.config.n_probe
+        if len(pool) <= n_probe:
+            return pool
+        order = torch.randperm(len(pool), generator=torch_generator(self.config.seed, "reported pool images", client))
+        return pool[order[:n_probe].sort().values.to(pool.device)]
+
     @property
     def tests(self) -> Int[Tensor, "n"]:
         """Positions of the test images."""
@@ -94,15 +109,13 @@ class SemiSetting:
 
     def steps_per_epoch(self, client: int) -> int:
         """Optimiser steps of a local epoch over the pool; 0 is refused when the setting is made."""
-        config = self.config
-        batch = config.batch_size if config.epoch_rule == "authors" else config.unlabelled_batch_size
-        steps = len(self.pool(client)) // batch
-        return steps if config.steps_per_epoch is None else min(steps, config.steps_per_epoch)
+        return pool_steps(self.config, len(self.pool(client)))
 
     def new_model(self) -> ResNet8:
         """The model that the run starts from."""
         config, generator = self.config, torch_generator(self.config.seed, "initial model")
-        return self._placed(draw_resnet8(self.dataset.n_classes, config.channels, generator, config.bn_momentum))
+        model = draw_resnet8(self.dataset.n_classes, config.channels, generator, config.bn_momentum)
+        return placed(model, config.device, config.channels_last)
 
     def placed_model(self, state: Mapping[str, Tensor]) -> ResNet8:
         """A model with these parameters and buffers, on the run's device, in its memory layout."""
@@ -112,10 +125,6 @@ class SemiSetting:
         )
         load_values(model, state)
         return model
-
-    def _placed(self, model: ResNet8) -> ResNet8:
-        model = model.to(self.config.device)
-        return model.to(memory_format=torch.channels_last) if self.config.channels_last else model
 
     def _check_steps(self) -> None:
         config = self.config

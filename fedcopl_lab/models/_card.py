@@ -232,16 +232,27 @@ For learning how prompts, pseudo-labels and federated rounds behave, and for tes
 
 
 def _manifest(card: dict[str, Any]) -> str:
-    return f'''# The small CLIP in the package, trained on printed digits only; see its model card, {card["name"]}.md.
-name = "{card["name"]}"
-title = "A small CLIP for 8x8 digits, trained on rendered glyphs of matplotlib's fonts"
+    return weights_manifest(
+        card, card["name"],
+        about="The small CLIP in the package, trained on printed digits only",
+        title="A small CLIP for 8x8 digits, trained on rendered glyphs of matplotlib's fonts",
+        saw=f"digits 0-9 of {len(card['train_faces'])} font faces that matplotlib ships, distorted, with captions",
+        never_saw="any handwritten digit",
+    )  # fmt: skip
+
+
+def weights_manifest(card: dict[str, Any], name: str, *, about: str, title: str, saw: str, never_saw: str) -> str:
+    """The manifest of a model's weights, from its card."""
+    return f'''# {about}; see its model card, {name}.md.
+name = "{name}"
+title = "{title}"
 kind = "weights"
 file = "{card["file"]}"
 sha256 = "{card["sha256"]}"
 bytes = {card["bytes"]}
 licence = "{card["licence"]}"
 architecture = "open_clip"
-recipe = "fedcopl-lab train-embedded {card["name"]}"
-saw = "digits 0-9 of {len(card["train_faces"])} font faces that matplotlib ships, distorted, with captions"
-never_saw = "any handwritten digit"
+recipe = "fedcopl-lab train-embedded {name}"
+saw = "{saw}"
+never_saw = "{never_saw}"
 '''

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from fedcopl_lab.data import Dataset, load_dataset
 from fedcopl_lab.data._seen import TAILS, seen_positions, seen_sha256
+from fedcopl_lab.models._card import weights_manifest
 from fedcopl_lab.models._mini_recipe import MiniRecipe
 from fedcopl_lab.models._photo_captions import COARSE, PHOTO_SETS, PHOTO_TEMPLATES
 from fedcopl_lab.models.clip import MINI, CLIPBundle
@@ -217,16 +218,10 @@ def _class_table(card: dict[str, Any], class_names: dict[str, tuple[str, ...]]) 
 
 def _manifest(card: dict[str, Any]) -> str:
     seen = ", ".join(f"{entry['images']} of {_TITLES[name]}'s" for name, entry in card["seen"].items())
-    return f'''# The small CLIP for photographs in the package; see its model card, {MINI}.md.
-name = "{MINI}"
-title = "A small CLIP for 32x32 photographs, trained on a recorded long-tailed part of CIFAR-10 and CIFAR-100"
-kind = "weights"
-file = "{card["file"]}"
-sha256 = "{card["sha256"]}"
-bytes = {card["bytes"]}
-licence = "{card["licence"]}"
-architecture = "open_clip"
-recipe = "fedcopl-lab train-embedded {MINI}"
-saw = "{seen} training images, labelled, with captions"
-never_saw = "any test image of either set, and the training images that clients hold"
-'''
+    return weights_manifest(
+        card, MINI,
+        about="The small CLIP for photographs in the package",
+        title="A small CLIP for 32x32 photographs, trained on a recorded long-tailed part of CIFAR-10 and CIFAR-100",
+        saw=f"{seen} training images, labelled, with captions",
+        never_saw="any test image of either set, and the training images that clients hold",
+    )  # fmt: skip

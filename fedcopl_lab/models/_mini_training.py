@@ -3,11 +3,9 @@
 import hashlib
 import math
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import open_clip
 import torch
@@ -31,6 +29,7 @@ from fedcopl_lab.models._mini_recipe import (
 )
 from fedcopl_lab.models._mini_state import TrainingState, find_state, restore, state_tensors, write_state
 from fedcopl_lab.models._photo_captions import PHOTO_SETS, PhotoCaptions, photo_captions
+from fedcopl_lab.models._training import decay_groups, torch_threads
 from fedcopl_lab.models.clip import MINI, CLIPBundle, bundle
 from fedcopl_lab.seeding import derived_seed, torch_generator
 
@@ -172,7 +171,7 @@ def fit(
         state = TrainingState(recipe, 0, curriculum.per_epoch, {})
     else:
         restore(state.tensors, trainer.model, trainer.optimisers)
-    with _torch_threads(recipe.threads):
+    with torch_threads(recipe.threads):
         for number in range(state.epoch, recipe.epochs if until is None else min(until, recipe.epochs)):
             start = time.perf_counter()
             loss = trainer.epoch(number, progress)
@@ -201,7 +200,7 @@ def epochs_within(minutes: float, curriculum: Curriculum) -> int:
     recipe, trainer = curriculum.recipe, Trainer(curriculum)
     generator = torch_generator(recipe.seed, "mini-timing")
     batch = curriculum.train[torch.arange(recipe.batch_size)]
-    with _torch_threads(recipe.threads):
+    with torch_threads(recipe.threads):
         trainer.step(batch, recipe.lr, generator)  # the first step also allocates
         seconds = {share: _seconds_of(trainer, batch, generator, share) for share in (0.0, recipe.left_out)}
     per_step = recipe.cooldown * seconds[0.0] + (1 - recipe.cooldown) * seconds[recipe.left_out]
@@ -227,11 +226,7 @@ def _optimisers(model: open_clip.CLIP, recipe: MiniRecipe) -> Mapping[str, torch
     matrices = [w for name, w in model.named_parameters() if "resblocks" in name and w.ndim == 2]
     inside = set(map(id, matrices))
     others = [w for w in model.parameters() if id(w) not in inside]
-    groups: list[dict[str, Any]] = [
-        {"params": [w for w in others if w.ndim > 1], "weight_decay": recipe.weight_decay},
-        {"params": [w for w in others if w.ndim < 2], "weight_decay": 0.0},
-    ]
-    rest = torch.optim.AdamW(groups, lr=recipe.lr, betas=(0.9, 0.98))
+    rest = torch.optim.AdamW(decay_groups(others, recipe.weight_decay), lr=recipe.lr, betas=(0.9, 0.98))
     if recipe.optimiser == "adamw":
         inner: torch.optim.Optimizer = torch.optim.AdamW(
             matrices, lr=recipe.lr, betas=(0.9, 0.98), weight_decay=recipe.weight_decay
@@ -246,13 +241,3 @@ def _optimisers(model: open_clip.CLIP, recipe: MiniRecipe) -> Mapping[str, torch
 def _class_mean(right: Tensor, labels: Tensor) -> float:
     shares = [right[labels == label].double().mean() for label in labels.unique()]
     return float(torch.stack(shares).mean()) if shares else math.nan
-
-
-@contextmanager
-def _torch_threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

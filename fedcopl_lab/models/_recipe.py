@@ -3,8 +3,6 @@
 import hashlib
 import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +27,7 @@ from fedcopl_lab.models._checkpoint import (
     write_checkpoint,
 )
 from fedcopl_lab.models._glyphs import Distortion, GlyphBatch, draw_glyphs
+from fedcopl_lab.models._training import decay_groups, torch_threads
 from fedcopl_lab.models.clip import CLIPBundle, bundle
 from fedcopl_lab.seeding import derived_seed, torch_generator
 
@@ -101,16 +100,6 @@ class TrainedTiny:
         return f"TrainedTiny({self.bundle!r}, folder={str(self.folder)!r})"
 
 
-@contextmanager
-def _torch_threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def contrastive_loss(
     image_features: Float[Tensor, "images width"],
     text_features: Float[Tensor, "captions width"],
@@ -151,13 +140,7 @@ def _draw_pool(recipe: TinyRecipe) -> GlyphBatch:
 
 
 def _optimiser(model: open_clip.CLIP, recipe: TinyRecipe) -> torch.optim.AdamW:
-    matrices = [weight for weight in model.parameters() if weight.ndim > 1]
-    others = [weight for weight in model.parameters() if weight.ndim < 2]
-    groups = [
-        {"params": matrices, "weight_decay": recipe.weight_decay},
-        {"params": others, "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=recipe.lr, betas=(0.9, 0.98))
+    return torch.optim.AdamW(decay_groups(model.parameters(), recipe.weight_decay), lr=recipe.lr, betas=(0.9, 0.98))
 
 
 def _draw_templates(recipe: TinyRecipe, generator: torch.Generator) -> Int[Tensor, "captions"]:
@@ -218,7 +201,7 @@ def train_tiny(recipe: TinyRecipe, out_dir: Path | str, progress: bool = True, *
     folder = Path(out_dir)
     check_writable(folder)
     start = time.perf_counter()
-    with _torch_threads(recipe.threads):
+    with torch_threads(recipe.threads):
         content = _train(name, recipe, progress)
     minutes = (time.perf_counter() - start) / 60
     trained = bundle(name, clip_from_bytes(name, content), hashlib.sha256(content).hexdigest())

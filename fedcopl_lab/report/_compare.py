@@ -74,8 +74,6 @@ def committed_beside(item: Item | str, metric: str = "accuracy") -> pd.DataFrame
         FedCoPLError: no profile has committed numbers of the item.
 
     >>> committed_beside("fedcopl_main_table1")
-
-    Shown in notebook ``fedcopl_main_table1``.
     """
     known = item_of(item)
     found = {}

@@ -62,9 +62,9 @@ def items_markdown(profile: str = "smoke") -> str:
     """
     lines = ["| item | shows | notebook | runs, minutes | claims |", "|---|---|---|---|---|"]
     for item_id, row in items_table(profile).to_dict("index").items():
-        where = "ours" if row["where"] == "ours" else row["where"]
         cost = f"{row['runs']}, {row['seconds'] / 60:.1f}" if row["runs"] else _FROM_NO_RUN
         claims = " ".join(f"{sign} {row[verdict]}" for verdict, sign in SYMBOLS.items() if row[verdict])
         notebook = f"[{row['notebook']}](notebooks/{row['notebook']}.ipynb)"
-        lines.append(f"| {row['paper']}, {where} (`{item_id}`) | {row['shows']} | {notebook} | {cost} | {claims} |")
+        item = f"{row['paper']}, {row['where']} (`{item_id}`)"
+        lines.append(f"| {item} | {row['shows']} | {notebook} | {cost} | {claims} |")
     return "\n".join(lines)

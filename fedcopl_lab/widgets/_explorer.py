@@ -56,7 +56,7 @@ class Explorer(Generic[P]):
         controls: an ipywidgets control for every field of the parameters.
         extra: further widgets in the row of controls, such as a play button.
         settle: what a control's move means where it makes another control's value impossible; None takes it as it is.
-        adapt: called with the parameters after each drawing, to switch controls on and off.
+        adapt: called with the parameters after each move, to switch controls on and off.
 
     Attributes:
         error: what kept the last parameters from being drawn; None when they were.
@@ -100,6 +100,7 @@ class Explorer(Generic[P]):
         for key, control in self.controls.items():
             control.observe(self._follow(key), names="value")
         self._try(params)
+        self._adapt_controls()
 
     # what Python reads and sets
 
@@ -113,6 +114,7 @@ class Explorer(Generic[P]):
         if self._try(params):
             self._params = params
             self._set_controls()
+            self._adapt_controls()
 
     @property
     def state(self) -> dict[str, Any]:
@@ -174,7 +176,9 @@ class Explorer(Generic[P]):
             if not self._moving:
                 asked = replace(self._params, **{key: change["new"]})  # type: ignore[type-var]
                 self._params = asked if self._settle is None else self._settle(asked)
-                if self._try(self._params) and self._params != asked:
+                drawn = self._try(self._params)
+                self._adapt_controls()
+                if drawn and self._params != asked:
                     self._set_controls()
 
         return moved
@@ -198,10 +202,13 @@ class Explorer(Generic[P]):
         self._picture.value = picture
         self._readout.value = f'<div role="status" aria-live="polite">{html.escape(shown.text)}</div>'
         self._say(shown.note)
+        return True
+
+    def _adapt_controls(self) -> None:
+        """Switch controls on and off by what is asked for, also where it cannot be drawn: one is the way out."""
         if self._adapt:
             with self._quietly():
-                self._adapt(params)
-        return True
+                self._adapt(self._params)
 
     def _say(self, text: str) -> None:
         mark = f'<div role="alert" style="color:#9a3b00">{html.escape(text)}</div>' if text else ""

@@ -19,11 +19,25 @@ def test_both_forms_make_the_same_views_and_the_same_step():
     assert exact.parameter_difference < 1e-3
     assert exact.speed_up == exact.seconds_plain / exact.seconds
     assert exact.seconds_views > 0
+    assert exact.gflop == pytest.approx(_gflop_by_hand(), rel=0.01)
+    assert exact.gflop_per_second == exact.gflop / exact.seconds
+    assert exact.share_of_ceiling == exact.gflop_per_second / exact.ceiling
     assert exact.error is None
     layout = next(bench_sage(**TINY, dtypes=["fp32"], exact=True))
     assert 0 < layout.error < 1e-2
     assert 0 < layout.error_plain < 1e-2
     assert layout.parameter_difference <= layout.error + 1.01 * layout.error_plain
+
+
+def _gflop_by_hand(images=4 + 8 + 8, scored=8, channels=4):
+    """Each convolution forward, by its inputs and by its weights; the stem has no inputs to differentiate by."""
+    stem = 32 * 32 * 3 * channels * 9
+    layers = 2 * 32 * 32 * channels**2 * 9
+    for side, wide in ((16, 2 * channels), (8, 4 * channels)):
+        layers += side * side * (wide // 2 * wide * 9 + wide**2 * 9 + wide // 2 * wide)
+    head = 4 * channels * 10
+    forward = stem + layers + head
+    return 2e-9 * (images * (2 * stem + 3 * (layers + head)) + scored * forward)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ def test_the_arithmetic_of_a_plan():
     visits = 300 * 8
     assert plan.steps == visits * 95
     assert plan.images_trained == plan.steps * 640
-    assert plan.images_scored == visits * (2 * 2500 + 512) + 300 * (10_000 + 512)
+    assert plan.images_scored == visits * (2 * 512 + 512) + 300 * (10_000 + 512)
     assert plan.seconds == pytest.approx(plan.steps * 2 + plan.images_scored * 0.01 + visits * 0.5)
     assert plan.flop == plan.steps * 1e9 + plan.images_scored * 1e6
     assert 1e9 < plan.bytes < 2e9

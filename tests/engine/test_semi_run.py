@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import fedcopl_lab as lab
+from fedcopl_lab.methods import open_method
 from fedcopl_lab.methods._semi_rows import ROW_KEYS
 from fedcopl_lab.store import Store
 
@@ -75,6 +76,25 @@ def test_the_log_of_the_global_model_changes_no_number(tmp_path):
         lab.run(config_of("FixMatch-LPL", log_both=both), Store(tmp_path), progress=False) for both in (True, False)
     )
     assert all(torch.equal(v, bare.load_state()[n]) for n, v in logged.load_state().items())
+
+
+def test_how_many_images_the_log_reads_changes_no_model(tmp_path):
+    few, none = (lab.run(config_of(n_probe=n), Store(tmp_path), progress=False) for n in (20, 0))
+    assert all(torch.equal(v, none.load_state()[n]) for n, v in few.load_state().items())
+    assert "end_accuracy" in few.clients.columns
+    assert "end_accuracy" not in none.clients.columns
+    assert none.clients["n_pool"].notna().any()
+    assert ["ensemble" in run.records()[0] for run in (few, none)] == [True, False]
+
+
+def test_the_log_reads_fixed_images_of_a_large_pool_and_all_of_a_small_one():
+    few, all_ = (open_method(config_of(n_probe=n)).setting for n in (20, 1000))
+    pool, chosen = few.pool(3).tolist(), few.scored_pool(3).tolist()
+    assert len(set(chosen)) == 20
+    assert set(chosen) < set(pool)
+    assert chosen != pool[:20]
+    assert chosen == few.scored_pool(3).tolist()
+    assert all_.scored_pool(3).tolist() == pool
 
 
 @pytest.mark.parametrize("changes", [{}, {"bn": "local"}])

@@ -3,7 +3,7 @@
 import math
 import random
 
-import jaxtyping
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -86,8 +86,8 @@ def test_pools_go_on_ranking_where_probabilities_round_to_one():
     assert found.indices[found.labels == 2].tolist() == [2]
 
 
-def test_pools_refuse_what_does_not_fit(refused, monkeypatch):
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as users have it
+@pytest.mark.usefixtures("as_installed")
+def test_pools_refuse_what_does_not_fit(refused):
     logits = torch.zeros(2, 3)
     with refused("(2, 2)", "(3,)", "as the logits"):
         fill_pools(logits, torch.ones(2, 2).bool(), torch.tensor([1, 1, 1]))

@@ -114,6 +114,12 @@ def test_controls_that_a_scheme_does_not_read_are_off():
     assert [name for name in ("beta", "fraction", "alpha") if not explorer.controls[name].disabled] == ["beta"]
     explorer.set(scheme="sage dirichlet", alpha=1.0)
     assert [name for name in ("beta", "fraction", "alpha") if not explorer.controls[name].disabled] == ["alpha"]
+    explorer.controls["n_clients"].value = 6
+    explorer.controls["scheme"].value = "quantity"
+    assert "leaves 1 of them without a class" in explorer.message
+    assert not explorer.controls["fraction"].disabled, "the way out of what is explained"
+    explorer.controls["fraction"].value = 0.5
+    assert not explorer.message
 
 
 def test_the_fallback_of_the_filter_is_said(explorer):

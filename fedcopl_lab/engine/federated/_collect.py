@@ -10,13 +10,13 @@ from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError, StoreError
 from fedcopl_lab.engine._local import begin
-from fedcopl_lab.engine._threads import thread_count
 from fedcopl_lab.engine.federated._journal import Journal
 from fedcopl_lab.engine.federated._semi_member import EXTRA, MODEL, grouped, losses_of, memory_of, noted_of
 from fedcopl_lab.engine.federated._shards import OwnImages, Terms
 from fedcopl_lab.methods import FederationState, LabelPhase, PromptMethod, SemiMethod, SemiState
 from fedcopl_lab.methods._local_task import ClientUpdate
 from fedcopl_lab.methods._semi import exact_convolutions
+from fedcopl_lab.models._training import torch_threads
 from fedcopl_lab.steps import LocalUpdate, PseudoLabels, model_scores
 from fedcopl_lab.store import Run, Store
 
@@ -53,7 +53,7 @@ def collect(server: Path | str, clients: Sequence[Path | str], store: Store | No
     _check_whole(log)
     journals = _journals(terms, clients)
     store = store or Store()
-    with store.locked(terms.key) as stored, thread_count(terms.config.threads):
+    with store.locked(terms.key) as stored, torch_threads(terms.config.threads):
         if not stored.complete:
             method = begin(terms.config, stored)
             rounds = _PromptRounds if isinstance(method, PromptMethod) else _SemiRounds

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.engine._threads import thread_count
 from fedcopl_lab.engine.federated._journal import Journal
 from fedcopl_lab.engine.federated._letters import Answer, Letter
 from fedcopl_lab.engine.federated._shards import OwnImages, Terms
+from fedcopl_lab.models._training import torch_threads
 
 
 class Member(ABC):
@@ -39,7 +39,7 @@ class Member(ABC):
         """Do what a letter asks, or say why not; a mistake of one client never ends the federation."""
         try:
             self._check(letter)
-            with thread_count(self.terms.config.threads):
+            with torch_threads(self.terms.config.threads):
                 entry = self.journal.done(letter.kind, letter.round, letter.digest)
                 if not entry:
                     entry = self.work(letter)

@@ -10,7 +10,6 @@ from tqdm.auto import tqdm
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import to_json, write_atomic
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.engine._threads import thread_count
 from fedcopl_lab.engine.federated._letters import Answer, Letter
 from fedcopl_lab.engine.federated._member import Member
 from fedcopl_lab.engine.federated._post import Carrier, Post, Summing
@@ -18,6 +17,7 @@ from fedcopl_lab.engine.federated._prompt_server import PromptServer
 from fedcopl_lab.engine.federated._semi_server import SemiServer
 from fedcopl_lab.engine.federated._shards import Terms
 from fedcopl_lab.methods._open import State
+from fedcopl_lab.models._training import torch_threads
 from fedcopl_lab.store import Run
 
 CLOSING = "closing.json"
@@ -67,7 +67,7 @@ def serve(folder: Path | str, carrier: Carrier, progress: bool = True) -> Run:
     config, log = terms.config, Run(folder / "log")
     if log.complete:
         return log
-    with thread_count(config.threads):
+    with torch_threads(config.threads):
         server: Server = PromptServer(terms) if isinstance(config, PromptConfig) else SemiServer(terms)
         done = log.rounds_done()
         state = server.restored_state(log.load_state()) if done else server.initial_state()

@@ -1,0 +1,94 @@
+"""A method's round against its parts, and the state that a run stores."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from fedcopl_lab import FedCoPLError, configure
+from fedcopl_lab.methods import RECIPES, SemiMethod, SemiState, open_method
+from fedcopl_lab.methods._local_task import LocalTask
+from fedcopl_lab.steps import average_models
+
+
+def config_of(method="SAGE", **changes):
+    return configure("smoke", method=method, **{"width": 0.25, "rounds": 2, "n_probe": 20, **changes})
+
+
+def test_a_round_sends_trains_merges_and_counts_bytes():
+    method = open_method(config_of())
+    state = method.initial_state()
+    after, row = method.step(state)
+    participants = method.participants(0)
+    assert row["participants"] == participants
+    assert len(participants) == 8
+    updates = [
+        LocalTask(method.setting, method.recipe, k, 0, state.model, {}, {}, {}).run().model for k in participants
+    ]
+    expected = average_models(updates, method.weights(participants))
+    assert all(torch.equal(after.model[name], value) for name, value in expected.items())
+    size = sum(value.nbytes for value in state.model.values())
+    assert row["bytes_up"] == row["bytes_down"] == 8 * size
+    tests = method.setting.tests
+    right = method.predict(after, tests) == method.setting.labels[tests]
+    assert row["accuracy"] == float(right.double().mean())
+
+
+def test_weights_are_the_sizes_that_the_configuration_names():
+    method = open_method(config_of())
+    assert method.weights([0, 1]).tolist() == [66, 66]
+    assert SemiMethod(replace(method.setting, config=config_of(weight_by="uniform"))).weights([0]).tolist() == [1]
+    authors = SemiMethod(replace(method.setting, config=config_of(weight_by="authors")))
+    assert authors.weights([0]).tolist() == [2000 * 6 + 60]
+
+
+@pytest.mark.parametrize("bn", ["local", "recalibrate"])
+def test_running_statistics_can_stay_or_be_measured_anew(bn):
+    plain, other = open_method(config_of()), open_method(config_of(bn=bn))
+    a, _ = plain.step(plain.initial_state())
+    b, _ = other.step(other.initial_state())
+    assert torch.equal(a.model["stem.weight"], b.model["stem.weight"])
+    if bn == "recalibrate":
+        assert not torch.equal(a.model["norm.running_mean"], b.model["norm.running_mean"])
+        assert b.memories == {}
+    else:
+        assert sorted(b.memories) == plain.participants(0)
+        client = plain.participants(0)[0]
+        kept = b.memories[client]["own statistics/norm.running_mean"]
+        assert not torch.equal(kept, b.model["norm.running_mean"])
+        task = LocalTask(other.setting, other.recipe, client, 1, b.model, {}, b.memories[client], {})
+        assert torch.equal(task.global_model.norm.running_mean, kept)
+
+
+def test_a_state_survives_its_file():
+    state = SemiState(
+        round=3, model={"a.b": torch.ones(2)}, extras={"velocity/a": torch.zeros(1)},
+        memories={2: {"seen": torch.arange(3)}, 11: {"own/x": torch.ones(1)}}, momentum={"a.b": torch.ones(2)},
+    )  # fmt: skip
+    again = SemiState.from_tensors(state.to_tensors(), "cpu")
+    assert again.round == 3
+    assert sorted(again.memories) == [2, 11]
+    assert again.to_tensors().keys() == state.to_tensors().keys()
+    assert all(torch.equal(v, again.to_tensors()[n]) for n, v in state.to_tensors().items())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"batch_size": 61},
+        {"unlabelled_batch_size": 61},
+        {"scheme": "dirichlet", "alpha": 0.3, "unlabelled_batch_size": 40},
+    ],
+)
+def test_a_client_without_a_step_is_refused(changes):
+    with pytest.raises(FedCoPLError, match=r"client \d+ has \d+ unlabelled images, too few .*; choose smaller batches"):
+        open_method(config_of(**changes))
+
+
+def test_every_method_of_the_table_that_is_there_runs_a_round():
+    for name in RECIPES:
+        method = open_method(config_of(name, steps_per_epoch=2, participation=0.1))
+        state, row = method.step(method.initial_state())
+        assert state.round == row["round"] == 1
+        assert 0 <= row["accuracy"] <= 1
+        assert all(torch.isfinite(v).all() for v in state.model.values())
