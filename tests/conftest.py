@@ -1,11 +1,17 @@
 """Shared fixtures: every test has its own store, and nothing may depend on global random state."""
 
+import os
+
 import jaxtyping
 import pytest
 
 import fedcopl_lab as lab
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.store import Run, Store
+
+# before anything imports Flower or Ray: they would report their use to their makers
+os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 
 @pytest.fixture(autouse=True)

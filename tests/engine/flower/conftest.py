@@ -2,31 +2,6 @@
 
 import pytest
 
-SMALL = {
-    "dataset": "digits:240", "rounds": 2, "local_epochs": 1, "refresh_every": 1, "n_clients": 3, "n_text": 2,
-    "visual_depth": 1, "n_visual": 2, "clients_per_forward": 1, "scheme": "iid",
-}  # fmt: skip
-
-
-@pytest.fixture
-def promised_bytes():
-    """Function: what a run key promises: everything but where and how fast it was computed."""
-
-    def read(run):
-        unpromised = ("environment.json", "seconds.json")
-        files = sorted(p for p in run.path.rglob("*") if p.is_file() and p.name not in unpromised)
-        return {str(p.relative_to(run.path)): p.read_bytes() for p in files}
-
-    return read
-
-
-@pytest.fixture
-def small():
-    """Function: FedCoPL's configuration at the smallest size."""
-    import fedcopl_lab as lab
-
-    return lambda **changes: lab.configure("smoke", **{**SMALL, **changes})
-
 
 def sent(message):
     """The message as it arrives: in bytes and back."""

@@ -13,7 +13,7 @@ from fedcopl_lab.engine.flower import FlowerCarrier, client_app
 from fedcopl_lab.store import Store
 
 pytest.importorskip("flwr", reason="the extra cluster is not installed")
-pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.cluster]
 
 
 @pytest.fixture

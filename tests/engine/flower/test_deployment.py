@@ -18,16 +18,16 @@ from fedcopl_lab.engine.federated._journal import Journal
 from fedcopl_lab.store import Run, Store
 
 pytest.importorskip("flwr", reason="the extra cluster is not installed")
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[3]
 BIN = Path(sys.executable).parent
-PROMPTS = {"rounds": 2, "local_epochs": 1, "refresh_every": 0, "n_clients": 3, "clients_per_forward": 1}
+PROMPTS = {"rounds": 1, "local_epochs": 1, "refresh_every": 0, "n_clients": 3, "clients_per_forward": 1}
 MODELS = {
     "rounds": 2, "width": 0.25, "n_probe": 20, "steps_per_epoch": 2, "threshold": 0.5, "n_clients": 3,
     "participation": 1.0,
 }  # fmt: skip
-TIME_BOX = 420
+TIME_BOX = 200
 """Seconds for one federation; a process is started for every message."""
 
 
@@ -70,21 +70,21 @@ class Deployment:
 
     def start(self, name, program, *arguments):
         (self.home / "logs").mkdir(exist_ok=True)
-        log = (self.home / "logs" / f"{name}.log").open("a")
-        self.processes[name] = subprocess.Popen(
-            [str(BIN / program), *map(str, arguments)], stdout=log, stderr=log, env=self.environment(name),
-            start_new_session=True,
-        )  # fmt: skip
+        with (self.home / "logs" / f"{name}.log").open("a") as log:
+            self.processes[name] = subprocess.Popen(
+                [str(BIN / program), *map(str, arguments)], stdout=log, stderr=log, env=self.environment(name),
+                start_new_session=True,
+            )  # fmt: skip
 
     def environment(self, name="flwr"):
         return {
-            **os.environ, "FLWR_HOME": str(self.home / name.replace(" ", "-")), "FLWR_TELEMETRY_ENABLED": "0",
+            **os.environ, "FLWR_HOME": str(self.home / name.replace(" ", "-")), "STARTED_BY": str(self.home),
             "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PATH": f"{BIN}:{os.environ['PATH']}",
         }  # fmt: skip
 
     def flwr(self, *arguments):
         command = [str(BIN / "flwr"), *map(str, arguments)]
-        return subprocess.run(command, env=self.environment(), capture_output=True, check=False).returncode == 0
+        return subprocess.run(command, env=self.environment(), capture_output=True, timeout=60).returncode == 0
 
     def kill(self, name):
         """The process and all that it started, at once."""
@@ -110,7 +110,7 @@ class Deployment:
         return folders[0]
 
     def launch(self, server, name):
-        settings = f'server-folder="{server}" federation="{name}" patience=200.0'
+        settings = f'server-folder="{server}" federation="{name}" patience=100.0'
         assert self.flwr("run", ROOT / "deployment" / "flower_app", "lab", "--run-config", settings), self.last_words()
 
     def clients(self, name):
@@ -118,15 +118,19 @@ class Deployment:
 
 
 @pytest.fixture(scope="module")
-def deployment(tmp_path_factory):
-    one = Deployment(tmp_path_factory.mktemp("deployment"))
-    yield one
-    for name in list(one.processes):
-        one.kill(name)
+def deployment(tmp_path_factory, end_all):
+    home = tmp_path_factory.mktemp("deployment")
+    try:
+        one = Deployment(home)
+        yield one
+        for name in list(one.processes):
+            one.kill(name)
+    finally:
+        end_all(str(home), 0.0)
 
 
 def config_of(method, **changes):
-    return lab.configure("smoke", method=method, **(MODELS if method == "SAGE" else PROMPTS), **changes)
+    return lab.configure("smoke", method=method, **{**(MODELS if method == "SAGE" else PROMPTS), **changes})
 
 
 @pytest.mark.parametrize("method", ["FedCoPL", "PromptFL", "SAGE"])
@@ -143,7 +147,7 @@ def test_three_machines_store_the_bytes_of_one_process(tmp_path, deployment, pro
 
 
 def test_a_killed_node_and_a_killed_server_lose_nothing(tmp_path, deployment, promised_bytes):
-    config = config_of("FedCoPL", seed=1)
+    config = config_of("FedCoPL", seed=1, rounds=2)
     server = deployment.lay_out(config, "broken")
     deployment.launch(server, "broken")
     journal = Journal(deployment.clients("broken")[1] / "journal")

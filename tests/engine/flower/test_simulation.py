@@ -1,5 +1,7 @@
 """Flower's simulation stores the bytes of the local engine; what crosses the wire is what the letters hold."""
 
+import json
+
 import pytest
 import torch
 
@@ -8,22 +10,46 @@ from fedcopl_lab.engine.federated import Answer, Letter
 from fedcopl_lab.store import Run, Store
 
 pytest.importorskip("flwr", reason="the extra cluster is not installed")
-pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.cluster]
+
+METHODS = ("FedCoPL", "PromptFL", "SAGE")
 
 PROMPTS = {"rounds": 2, "local_epochs": 1, "refresh_every": 1, "n_clients": 3, "clients_per_forward": 1}
 MODELS = {"rounds": 2, "width": 0.25, "n_probe": 20, "steps_per_epoch": 2, "threshold": 0.5, "n_clients": 5}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["FedCoPL", "PromptFL", "SAGE"])
-def test_simulation_stores_the_bytes_of_one_process(tmp_path, promised_bytes, method):
-    from fedcopl_lab.engine.flower import simulate
+SIMULATE = """
+import json, sys
+from fedcopl_lab.config import config_from
+from fedcopl_lab.engine.flower import simulate
+from fedcopl_lab.store import Store
 
-    config = lab.configure("smoke", method=method, **(MODELS if method == "SAGE" else PROMPTS))
-    simulated = simulate(config, Store(tmp_path / "simulated"), tmp_path / "federation")
+for settings in sys.argv[2:]:
+    config = config_from(json.loads(settings))
+    at_a_time = 2 if config.method == "FedCoPL" else 1  # each process loads torch, which takes longer than its letters
+    simulate(config, Store(f"{sys.argv[1]}/simulated"), f"{sys.argv[1]}/{config.method}", at_a_time)
+"""
+
+
+def config_of(method):
+    return lab.configure("smoke", method=method, **(MODELS if method == "SAGE" else PROMPTS))
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory, apart):
+    """The folder of three simulated federations, of one process."""
+    folder = tmp_path_factory.mktemp("simulated")
+    apart(SIMULATE, folder, *(json.dumps(config_of(method).as_dict()) for method in METHODS), seconds=300)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+def test_simulation_stores_the_bytes_of_one_process(tmp_path, simulated, promised_bytes, method):
+    config = config_of(method)
     local = lab.run(config, Store(tmp_path / "local"), progress=False)
-    assert promised_bytes(simulated) == promised_bytes(local)
-    log = Run(tmp_path / "federation" / "server" / "log")
+    assert promised_bytes(Store(simulated / "simulated").run(local.key)) == promised_bytes(local)
+    log = Run(simulated / method / "server" / "log")
     assert log.rows["bytes_up"].tolist() == local.rows["bytes_up"].tolist()
     assert log.rows["bytes_down"].tolist() == local.rows["bytes_down"].tolist()
     # the envelope: names, shapes and a header for each tensor
