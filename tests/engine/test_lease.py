@@ -61,12 +61,12 @@ def test_it_says_who_holds_it(tmp_path):
 
 def test_a_silent_holder_loses_it_and_does_not_take_it_along(tmp_path):
     path = tmp_path / ".leases" / "run.json"
-    with lease(tmp_path, "run", patience=1000):
+    with lease(tmp_path, "run", patience=1000.0):
         backdate(path, 900)
-        with lease(tmp_path, "run", patience=1000) as too_early:
+        with lease(tmp_path, "run", patience=1000.0) as too_early:
             assert not too_early
         backdate(path, 1200)
-        with lease(tmp_path, "run", patience=1000) as mine:
+        with lease(tmp_path, "run", patience=1000.0) as mine:
             assert mine
             taken = path.read_text()
     assert "another-machine" not in taken
@@ -75,10 +75,10 @@ def test_a_silent_holder_loses_it_and_does_not_take_it_along(tmp_path):
 
 def test_the_former_holder_leaves_the_new_ones_lease_alone(tmp_path):
     path = tmp_path / ".leases" / "run.json"
-    first = lease(tmp_path, "run", patience=1000)
+    first = lease(tmp_path, "run", patience=1000.0)
     first.__enter__()
     backdate(path, 1200)
-    with lease(tmp_path, "run", patience=1000) as mine:
+    with lease(tmp_path, "run", patience=1000.0) as mine:
         assert mine
         first.__exit__(None, None, None)
         assert holder_of(tmp_path, "run")["host"] == socket.gethostname()
