@@ -27,7 +27,7 @@ MODELS = {
     "rounds": 2, "width": 0.25, "n_probe": 20, "steps_per_epoch": 2, "threshold": 0.5, "n_clients": 3,
     "participation": 1.0,
 }  # fmt: skip
-TIME_BOX = 200
+TIME_BOX = 420
 """Seconds for one federation; a process is started for every message."""
 
 
@@ -110,7 +110,7 @@ class Deployment:
         return folders[0]
 
     def launch(self, server, name):
-        settings = f'server-folder="{server}" federation="{name}" patience=100.0'
+        settings = f'server-folder="{server}" federation="{name}" patience=200.0'
         assert self.flwr("run", ROOT / "deployment" / "flower_app", "lab", "--run-config", settings), self.last_words()
 
     def clients(self, name):
