@@ -1,4 +1,10 @@
-"""Shared fixtures: every test has its own store, and nothing may depend on global random state."""
+"""Shared fixtures: every test has its own store, nothing may depend on global random state, CIFAR where it lies."""
+
+import contextlib
+import io
+import runpy
+import shutil
+from pathlib import Path
 
 import jaxtyping
 import pytest
@@ -6,6 +12,8 @@ import pytest
 import fedcopl_lab as lab
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.store import Run, Store
+
+SHARED_CIFAR = Path(__file__).resolve().parents[2] / "shared" / "data" / "cifar.py"
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +30,18 @@ def as_installed():
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", before)
+
+
+@pytest.fixture(scope="session")
+def real_cifar(tmp_path_factory):
+    """The official CIFAR-10 and CIFAR-100 files."""
+    if not SHARED_CIFAR.is_file():
+        pytest.skip("the packed CIFAR files are not beside the checkout")
+    folder = tmp_path_factory.mktemp("cifar")
+    with contextlib.redirect_stdout(io.StringIO()):
+        runpy.run_path(str(SHARED_CIFAR))["unpack"](folder)
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.paper.items import Item
-from fedcopl_lab.paper.measured import measured
+from fedcopl_lab.paper.measured import measured, measured_profiles
 from fedcopl_lab.paper.printed import printed
 from fedcopl_lab.report._tables import summary
 from fedcopl_lab.report._words import UPPER_REFERENCE, is_own, item_of, lines_of, order, scale, setting_of
@@ -77,11 +77,8 @@ def committed_beside(item: Item | str, metric: str = "accuracy") -> pd.DataFrame
     """
     known = item_of(item)
     found = {}
-    for profile in ("mini", "smoke"):
-        try:
-            numbers = measured(profile)
-        except FedCoPLError:  # nothing is committed of that profile
-            continue
+    for profile in measured_profiles():
+        numbers = measured(profile)
         if ((numbers["item"] == known.id) & (numbers["metric"] == metric)).any():
             found[profile] = beside(known, numbers, profile, metric)
     if not found:
