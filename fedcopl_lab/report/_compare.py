@@ -83,7 +83,8 @@ def committed_beside(item: Item | str, metric: str = "accuracy") -> pd.DataFrame
             found[profile] = beside(known, numbers, profile, metric)
     if not found:
         raise FedCoPLError(f"no committed numbers have {metric!r} of {known.id}; choose another item or metric")
-    rows = order(row for wide in found.values() for row in wide.index)
+    fullest_first = sorted(found.values(), key=lambda wide: -wide.count().sum())
+    rows = order(row for wide in fullest_first for row in wide.index)
     parts = [wide.reindex(rows) for wide in found.values()]
     printed_columns = [column for column in parts[0].columns if column.startswith("paper: ")]
     theirs = pd.concat([wide[printed_columns] for wide in found.values()]).groupby(level=0).first().reindex(rows)
