@@ -1,6 +1,11 @@
-"""Shared fixtures: every test has its own store, and nothing may depend on global random state."""
+"""Shared fixtures: every test has its own store, nothing may depend on global random state, CIFAR where it lies."""
 
+import contextlib
+import io
 import os
+import runpy
+import shutil
+from pathlib import Path
 
 import jaxtyping
 import pytest
@@ -12,6 +17,7 @@ from fedcopl_lab.store import Run, Store
 # before anything imports Flower or Ray: they would report their use to their makers
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+SHARED_CIFAR = Path(__file__).resolve().parents[2] / "shared" / "data" / "cifar.py"
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +34,18 @@ def as_installed():
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", before)
+
+
+@pytest.fixture(scope="session")
+def real_cifar(tmp_path_factory):
+    """The official CIFAR-10 and CIFAR-100 files."""
+    if not SHARED_CIFAR.is_file():
+        pytest.skip("the packed CIFAR files are not beside the checkout")
+    folder = tmp_path_factory.mktemp("cifar")
+    with contextlib.redirect_stdout(io.StringIO()):
+        runpy.run_path(str(SHARED_CIFAR))["unpack"](folder)
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
@@ -26,8 +27,8 @@ def doctor() -> int:
         ("GPU", _gpu),
         ("data: digits", _digits),
         ("data: papers' sets", _paper_sets),
-        ("weights: tiny", _tiny),
-        ("weights: mini", _mini),
+        ("weights: tiny", partial(_embedded, "tiny")),
+        ("weights: mini", partial(_embedded, "mini")),
         ("weights: OpenAI CLIP", _openai_weights),
         ("run store", _store),
         ("disk", _disk),
@@ -105,21 +106,10 @@ def _paper_sets() -> str:
     return "all are here"
 
 
-def _tiny() -> str:
+def _embedded(name: str) -> str:
     from fedcopl_lab.models import load_clip
 
-    return f"sha256 {load_clip('tiny').sha256[:12]}… as in its manifest"
-
-
-def _mini() -> str:
-    from fedcopl_lab.models import load_clip
-    from fedcopl_lab.models.clip import MINI, check_packaged
-
-    try:
-        check_packaged(MINI)
-    except FedCoPLError as error:
-        raise _MissingError("not in the package; train them with `fedcopl-lab train-embedded mini`") from error
-    return f"sha256 {load_clip(MINI).sha256[:12]}… as in its manifest"
+    return f"sha256 {load_clip(name).sha256[:12]}… as in its manifest"
 
 
 def _openai_weights() -> str:

@@ -43,7 +43,7 @@ class MiniRecipe:
         threads: torch threads while training; the sums, and so the bytes, depend on it.
     """
 
-    epochs: int = 20
+    epochs: int = 15
     batch_size: int = 128
     images: int | None = None
     optimiser: Literal["muon", "adamw"] = "muon"

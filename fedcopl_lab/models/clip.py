@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.data import known_manifests, manifest_folder, read_manifest_table
+from fedcopl_lab.data import read_manifest_table
 from fedcopl_lab.models._checkpoint import (
     EMBEDDED_FOLDER,
     GLYPHS,
@@ -160,23 +160,8 @@ def _known_device(device: str | torch.device) -> str:
     return str(torch.device(device))
 
 
-def check_packaged(name: str) -> None:
-    """Say what to do where a model's recipe is in the package, but not its weights.
-
-    Raises:
-        FedCoPLError: they are not.
-    """
-    if name not in known_manifests("weights"):
-        raise FedCoPLError(
-            f"the weights of {name!r} are not in the package; train them with `fedcopl-lab train-embedded {name} "
-            f"--out FOLDER`, then put {name}.safetensors into {EMBEDDED_FOLDER} and {name}.toml into "
-            f"{manifest_folder()}"
-        )
-
-
 @lru_cache(maxsize=8)
 def _load_embedded(name: str, device: str, dtype: torch.dtype) -> CLIPBundle:
-    check_packaged(name)
     sha256 = str(read_manifest_table(name)["sha256"])
     content = read_checked(EMBEDDED_FOLDER / f"{name}.safetensors", sha256, name)
     return bundle(name, clip_from_bytes(name, content).to(device=device, dtype=dtype), sha256)

@@ -53,6 +53,15 @@ def write_claims(folder: Path, profile: str, verdicts: pd.DataFrame) -> Path:
     return path
 
 
+def measured_profiles() -> list[str]:
+    """The profiles of which numbers are committed.
+
+    >>> measured_profiles()
+    ['mini', 'smoke']
+    """
+    return sorted(path.stem for path in measured_folder().glob("*.csv") if "." not in path.stem)
+
+
 def measured_clip_labels() -> pd.DataFrame:
     """The committed numbers of :func:`fedcopl_lab.methods.label_quality` on a real CLIP: labels only, no training.
 
@@ -75,6 +84,6 @@ def measured_folder() -> Path:
 
 def _read(name: str, profile: str) -> pd.DataFrame:
     if name not in {path.name for path in measured_folder().glob("*.csv")}:
-        known = ", ".join(sorted(p.stem for p in measured_folder().glob("*.csv") if "." not in p.stem)) or "none yet"
+        known = ", ".join(measured_profiles()) or "none yet"
         raise FedCoPLError(f"nothing measured in profile {profile!r} is committed; profiles with numbers: {known}")
     return pd.read_csv(measured_folder() / name)

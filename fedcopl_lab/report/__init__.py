@@ -3,7 +3,7 @@
 from fedcopl_lab.report._bench_picture import draw_bench
 from fedcopl_lab.report._claims import claim_text
 from fedcopl_lab.report._compare import against_committed, beside, committed_beside, gaps
-from fedcopl_lab.report._overview import items_markdown, items_table
+from fedcopl_lab.report._overview import beside_markdown, claims_markdown, items_markdown, items_table
 from fedcopl_lab.report._page import write_report
 from fedcopl_lab.report._pictures import accuracy_per_client, confidence_entropy, counts_before_after, show_images
 from fedcopl_lab.report._plots import draw
@@ -18,7 +18,9 @@ __all__ = [
     "against_committed",
     "bars",
     "beside",
+    "beside_markdown",
     "claim_text",
+    "claims_markdown",
     "committed_beside",
     "confidence_entropy",
     "confusion",

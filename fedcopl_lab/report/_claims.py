@@ -1,7 +1,7 @@
 """The report's sections on claims: what holds and what does not, and where paper and code disagree."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -13,38 +13,51 @@ from fedcopl_lab.report._templates import SYMBOLS, render
 from fedcopl_lab.report._words import PAPERS
 
 
-def claims_section(verdicts: pd.DataFrame | None) -> str:
+def claims_section(verdicts: pd.DataFrame | None, elsewhere: Mapping[str, pd.DataFrame] | None = None) -> str:
     """Both sections as HTML; without verdicts the second one alone.
 
     Args:
         verdicts: as :func:`fedcopl_lab.paper.verdicts` or :func:`fedcopl_lab.paper.measured_claims` gives them.
+        elsewhere: verdicts of other profiles by their names; each stands in a line of its own, under the first.
 
     Raises:
         FedCoPLError: columns are missing.
     """
     return render(
         "claims.html.j2",
-        papers=[] if verdicts is None else claim_tables(verdicts),
+        papers=[] if verdicts is None else claim_tables(verdicts, elsewhere),
         discrepancies=discrepancies().to_dict("records"),
     )
 
 
-def claim_tables(verdicts: pd.DataFrame) -> list[dict[str, Any]]:
-    """Per paper: its name, how many claims got which verdict, the judged ones and the untested ones."""
+def claim_tables(verdicts: pd.DataFrame, elsewhere: Mapping[str, pd.DataFrame] | None = None) -> list[dict[str, Any]]:
+    """Per paper: its name, how many claims got which verdict, those judged in any profile, and the others."""
     both = _with_sources(verdicts)
+    others = _judged_elsewhere(elsewhere or {})
     tables = []
     for paper, rows in both.groupby("paper", sort=False):
         counts = rows["verdict"].value_counts()
-        lines = rows.to_dict("records")
+        lines = [line | {"elsewhere": others.get(line["number"], [])} for line in rows.to_dict("records")]
+        settled = [line["verdict"] != _UNTESTED or bool(line["elsewhere"]) for line in lines]
         tables.append(
             {
                 "name": PAPERS[str(paper)],
                 "counts": [(verdict, int(counts.get(verdict, 0))) for verdict in SYMBOLS],
-                "judged": [line for line in lines if line["verdict"] != "not tested"],
-                "untested": [line for line in lines if line["verdict"] == "not tested"],
+                "judged": [line for line, known in zip(lines, settled, strict=True) if known],
+                "untested": [line for line, known in zip(lines, settled, strict=True) if not known],
             }
         )
     return tables
+
+
+def _judged_elsewhere(verdicts: Mapping[str, pd.DataFrame]) -> dict[int, list[dict[str, Any]]]:
+    found: dict[int, list[dict[str, Any]]] = {}
+    for profile, table in verdicts.items():
+        for line in table[table["verdict"] != _UNTESTED].to_dict("records"):
+            found.setdefault(line["number"], []).append({str(key): value for key, value in line.items()} | {
+                "profile": profile
+            })  # fmt: skip
+    return found
 
 
 def claim_text(verdicts: pd.DataFrame, numbers: Sequence[int]) -> str:
@@ -91,3 +104,4 @@ def _with_sources(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 _WIDTH = 110
+_UNTESTED = "not tested"

@@ -6,7 +6,7 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.paper.items import Item
-from fedcopl_lab.paper.measured import measured
+from fedcopl_lab.paper.measured import measured, measured_profiles
 from fedcopl_lab.paper.printed import printed
 from fedcopl_lab.report._tables import summary
 from fedcopl_lab.report._words import UPPER_REFERENCE, is_own, item_of, lines_of, order, scale, setting_of
@@ -77,16 +77,14 @@ def committed_beside(item: Item | str, metric: str = "accuracy") -> pd.DataFrame
     """
     known = item_of(item)
     found = {}
-    for profile in ("mini", "smoke"):
-        try:
-            numbers = measured(profile)
-        except FedCoPLError:  # nothing is committed of that profile
-            continue
+    for profile in measured_profiles():
+        numbers = measured(profile)
         if ((numbers["item"] == known.id) & (numbers["metric"] == metric)).any():
             found[profile] = beside(known, numbers, profile, metric)
     if not found:
         raise FedCoPLError(f"no committed numbers have {metric!r} of {known.id}; choose another item or metric")
-    rows = order(row for wide in found.values() for row in wide.index)
+    fullest_first = sorted(found.values(), key=lambda wide: -wide.count().sum())
+    rows = order(row for wide in fullest_first for row in wide.index)
     parts = [wide.reindex(rows) for wide in found.values()]
     printed_columns = [column for column in parts[0].columns if column.startswith("paper: ")]
     theirs = pd.concat([wide[printed_columns] for wide in found.values()]).groupby(level=0).first().reindex(rows)

@@ -1,10 +1,14 @@
-"""All items in one table: what they show, where they are explained, how long they take, what holds."""
+"""Tables for the README: all items in one, one item beside the paper, and what holds in a profile."""
+
+import math
 
 import pandas as pd
 
 from fedcopl_lab.paper.about import claims_about
 from fedcopl_lab.paper.items import ITEMS
 from fedcopl_lab.paper.measured import measured, measured_claims, measured_runs
+from fedcopl_lab.paper.verdicts import judged_claims
+from fedcopl_lab.report._compare import beside
 from fedcopl_lab.report._templates import SYMBOLS
 from fedcopl_lab.report._words import PAPERS
 
@@ -68,3 +72,50 @@ def items_markdown(profile: str = "smoke") -> str:
         item = f"{row['paper']}, {row['where']} (`{item_id}`)"
         lines.append(f"| {item} | {row['shows']} | {notebook} | {cost} | {claims} |")
     return "\n".join(lines)
+
+
+def beside_markdown(item: str, profile: str) -> str:
+    """An item's committed numbers beside the printed ones as Markdown, in the columns that both have.
+
+    >>> print(beside_markdown("fedcopl_main_table1", "mini"))
+    """
+    wide = beside(item, measured(profile), profile)
+    pairs = [
+        (name.partition(") ")[2], name)
+        for name in wide.columns
+        if name.startswith("measured") and not name.endswith((": std", ": n"))
+    ]
+    both = [(column, name) for column, name in pairs if f"paper: {column}" in wide]
+    lines = [
+        "| | " + " | ".join(f"{column}: paper | {profile}" for column, _ in both) + " |",
+        "|---|" + "---|---|" * len(both),
+    ]
+    for row, values in wide[wide[[name for _, name in both]].notna().any(axis=1)].iterrows():
+        cells = [
+            part
+            for column, name in both
+            for part in (_number(values[f"paper: {column}"]), _number(values[name], values[f"{name}: std"]))
+        ]
+        lines.append(f"| {row} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def claims_markdown(profile: str) -> str:
+    """The claims that a profile's committed runs settle, as Markdown: claim, verdict, what was measured.
+
+    >>> print(claims_markdown("smoke").splitlines()[2])
+    """
+    settled = measured_claims(profile).query("verdict != 'not tested'")
+    sources = judged_claims().set_index("number")["source"]
+    lines = ["| claim | verdict | measured |", "|---|---|---|"]
+    for line in settled.to_dict("records"):
+        claim = f"{line['number']}. {line['claim']} ({sources[line['number']]})"
+        verdict = f"{SYMBOLS[line['verdict']]} {line['verdict']}"
+        lines.append(f"| {claim} | {verdict} | {line['statistic']}; {line['n_seeds']} seeds |")
+    return "\n".join(lines)
+
+
+def _number(mean: float, std: float | None = None) -> str:
+    if math.isnan(mean):
+        return "–"
+    return f"{mean:.1f}" if std is None or math.isnan(std) else f"{mean:.1f} ± {std:.1f}"

@@ -13,7 +13,7 @@ from fedcopl_lab._files import write_atomic
 from fedcopl_lab.paper.about import claims_about
 from fedcopl_lab.paper.claims import claims
 from fedcopl_lab.paper.items import Item
-from fedcopl_lab.paper.measured import measured
+from fedcopl_lab.paper.measured import measured, measured_claims, measured_profiles
 from fedcopl_lab.report._claims import claims_section
 from fedcopl_lab.report._compare import against_committed
 from fedcopl_lab.report._page_heads import heads
@@ -76,12 +76,17 @@ def write_report(
         papers=by_paper,
         heads=heads(items, together, profile, verdicts),
         totals=_totals(items, together, runs),
-        claims=claims_section(verdicts),
+        claims=claims_section(verdicts, _other_verdicts(profile)),
         has_verdicts=verdicts is not None,
     )
     path = Path(folder) / "report.html"
     write_atomic(path, page)
     return path
+
+
+def _other_verdicts(profile: str) -> dict[str, pd.DataFrame]:
+    """The committed verdicts of the other profiles that have any."""
+    return {name: measured_claims(name) for name in measured_profiles() if name != profile}
 
 
 def _together(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -1,11 +1,7 @@
-"""A server that misbehaves on demand, manifests a test may change, and the real CIFAR files where they lie."""
+"""A server that misbehaves on demand, and manifests a test may change."""
 
-import contextlib
-import io
 import re
-import runpy
 import shutil
-from pathlib import Path
 
 import pytest
 from faulty_server import FaultyServer
@@ -13,8 +9,6 @@ from faulty_server import FaultyServer
 import fedcopl_lab.data._fetch as fetching
 import fedcopl_lab.data._manifests as manifests
 from fedcopl_lab.data._download import Patience
-
-SHARED_CIFAR = Path(__file__).resolve().parents[3] / "shared" / "data" / "cifar.py"
 
 
 @pytest.fixture
@@ -68,15 +62,3 @@ def own_manifests(tmp_path, monkeypatch):
     monkeypatch.setattr(manifests, "manifest_folder", lambda: folder)
     monkeypatch.setattr(fetching, "manifest_folder", lambda: folder)
     return OwnManifests(folder)
-
-
-@pytest.fixture(scope="session")
-def real_cifar(tmp_path_factory):
-    """The official CIFAR-10 and CIFAR-100 files."""
-    if not SHARED_CIFAR.is_file():
-        pytest.skip("the packed CIFAR files are not beside the checkout")
-    folder = tmp_path_factory.mktemp("cifar")
-    with contextlib.redirect_stdout(io.StringIO()):
-        runpy.run_path(str(SHARED_CIFAR))["unpack"](folder)
-    yield folder
-    shutil.rmtree(folder)

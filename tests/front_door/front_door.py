@@ -24,7 +24,6 @@ if find_spec("fedcopl_lab") is None:
         "fedcopl_lab is not installed for this kernel. In a terminal, in the folder with pyproject.toml: `make lab`; "
         "or `python -m pip install -e .` with this kernel's python, then restart the kernel. README.md says more."
     )"""
-MARKS = "<!-- items: written by make docs -->\n", "\n<!-- end of items -->"
 
 
 def read_notebooks(folder: Path = NOTEBOOKS) -> dict[str, Notebook]:
@@ -69,9 +68,9 @@ def index(notebooks: dict[str, Notebook]) -> str:
     return "\n".join(lines)
 
 
-def with_table(text: str, table: str) -> str:
-    """A page with the table between its two marks replaced."""
-    start, end = MARKS
+def with_table(text: str, name: str, table: str) -> str:
+    """A page with the table between that name's two marks replaced."""
+    start, end = f"<!-- {name}: written by make docs -->\n", f"\n<!-- end of {name} -->"
     before, rest = text.split(start)
     return f"{before}{start}{table}{end}{rest.split(end)[1]}"
 
@@ -89,12 +88,22 @@ def code_blocks(text: str) -> list[tuple[str, str]]:
 
 def pages() -> dict[Path, str]:
     """Every page and notebook as it should be."""
-    from fedcopl_lab.report import items_markdown
+    from fedcopl_lab.report import beside_markdown, claims_markdown, items_markdown
 
     notebooks = read_notebooks()
     should = {NOTEBOOKS / f"{name}.ipynb": to_text(notebook) for name, notebook in linked(notebooks).items()}
-    for path, table in ((ROOT / "README.md", items_markdown()), (NOTEBOOKS / "README.md", index(notebooks))):
-        should[path] = with_table(path.read_text(encoding="utf-8"), table)
+    tables = {
+        ROOT / "README.md": {
+            "items": items_markdown(),
+            "mini": beside_markdown("fedcopl_main_table1", "mini"),
+            "claims in mini": claims_markdown("mini"),
+        },
+        NOTEBOOKS / "README.md": {"items": index(notebooks)},
+    }
+    for path, named in tables.items():
+        should[path] = path.read_text(encoding="utf-8")
+        for name, table in named.items():
+            should[path] = with_table(should[path], name, table)
     return should
 
 

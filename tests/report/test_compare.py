@@ -62,6 +62,7 @@ def test_a_sweep_has_one_row_per_level_with_both_in_it(made_up) -> None:
 def test_paper_mini_and_smoke_stand_in_columns_of_their_own(made_up, monkeypatch) -> None:
     numbers = {profile: made_up("fedcopl_main_table1", profile=profile) for profile in ("mini", "smoke")}
     monkeypatch.setattr(_compare, "measured", numbers.__getitem__)
+    monkeypatch.setattr(_compare, "measured_profiles", lambda: sorted(numbers))
     wide = committed_beside("fedcopl_main_table1")
     alone = {profile: beside("fedcopl_main_table1", numbers[profile], profile) for profile in numbers}
     kinds = [re.match(r"paper: |measured \((mini|smoke), ", column)[0] for column in wide.columns]

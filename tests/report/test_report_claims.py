@@ -43,6 +43,17 @@ def test_the_page_says_verdicts_in_words_beside_a_sign(made_up_verdicts) -> None
         assert " ".join(claim.split()) in page.text
 
 
+def test_verdicts_of_another_profile_stand_under_the_first_and_say_whose_they_are(made_up_verdicts) -> None:
+    other = made_up_verdicts.assign(verdict="not tested")
+    other.loc[[0, 5], ["verdict", "statistic", "n_seeds"]] = ["within noise", "+7.7 points [-1.0, 16.4]", 3]
+    fedcopl, _ = claim_tables(made_up_verdicts, {"mini": other})
+    assert {line["number"] for line in fedcopl["judged"]} == {1, 2, 3, 6}
+    assert dict(fedcopl["counts"])["not tested"] == 42, "the counts are the page's own profile's"
+    page = Page(claims_section(made_up_verdicts, {"mini": other}))
+    assert page.text.count("mini: ≈ within noise, +7.7 points [-1.0, 16.4] ; 3 seeds") == 2
+    assert "mini:" not in Page(claims_section(made_up_verdicts)).text
+
+
 def test_paper_and_code_stand_side_by_side_also_without_verdicts() -> None:
     page = Page(claims_section(None))
     assert "What holds" not in page.text

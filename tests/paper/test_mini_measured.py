@@ -1,0 +1,32 @@
+"""Committed numbers of the profile `mini`: a sample of them is computed again where CIFAR is at hand."""
+
+import fedcopl_lab as lab
+from fedcopl_lab.paper import collect, find_items, measured, measured_runs
+from fedcopl_lab.report import against_committed
+
+
+def test_the_row_before_training_comes_out_again(real_cifar, store, monkeypatch):
+    monkeypatch.setenv("FEDCOPL_LAB_DATA", str(real_cifar))
+    item = find_items(["main Table 1"])[0]
+    committed = measured("mini").query("item == @item.id and series == 'Prompted, before training' and seed == 0")
+    columns = set(committed["column"])
+    assert columns
+    short = [
+        config for cell, config in item.runs("mini", (0,)) if config.method == "zero-shot" and cell.column in columns
+    ]
+    lab.sweep(short, store=store, progress=False)
+    fresh = collect(item, "mini", (0,), store, partial=True)
+    table = against_committed(fresh, committed, tolerance=0.01)
+    assert set(table["column"]) == columns
+    assert set(table["verdict"]) <= {"exact", "within tolerance"}, table
+
+
+def test_every_number_names_the_run_that_gave_it():
+    numbers, runs = measured("mini"), measured_runs("mini").set_index("key")
+    trained = numbers.dropna(subset="key")
+    assert set(trained["key"]) == set(runs.index)
+    assert set(numbers[numbers["key"].isna()]["item"]) <= {"fedcopl_supp_table1"}, "counted in the manifests"
+    assert (runs["profile"] == "mini").all()
+    assert runs[["hardware", "packages", "threads"]].notna().all(axis=None)
+    seeds = trained.groupby(["item", "series", "column", "metric"])["seed"].nunique()
+    assert (seeds.drop("fedcopl_supp_fig3") >= 3).all(), "one partition is drawn there"

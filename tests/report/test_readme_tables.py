@@ -1,0 +1,28 @@
+"""The README's generated tables: what they print is what is committed, and columns that only one side has stay out."""
+
+from fedcopl_lab.paper import measured_claims, printed
+from fedcopl_lab.report import _overview, beside, beside_markdown, claims_markdown
+
+
+def test_printed_and_measured_stand_in_pairs(made_up, monkeypatch) -> None:
+    numbers = made_up("fedcopl_main_table1", profile="mini")
+    monkeypatch.setattr(_overview, "measured", lambda profile: numbers)
+    head, _, *rows = beside_markdown("fedcopl_main_table1", "mini").splitlines()
+    assert head.startswith("| | CIFAR-10, β = 0.1: paper | mini | CIFAR-10, β = 0.05: paper | mini |")
+    assert "DTD" not in head
+    cells = {row.split(" | ")[0].removeprefix("| "): row.removesuffix(" |").split(" | ")[1:] for row in rows}
+    wide = beside("fedcopl_main_table1", numbers, "mini")
+    theirs = printed("fedcopl_main_table1").query("series == 'FedCoPL' and column == 'CIFAR-10, β = 0.1'")["value"]
+    ours = wide.loc["FedCoPL"].filter(like="mini").filter(like="CIFAR-10, β = 0.1")
+    assert cells["FedCoPL"][:2] == [f"{theirs.item():.1f}", f"{ours.iloc[0]:.1f} ± {ours.iloc[1]:.1f}"]
+    assert cells["Prompted, before training"][0] == "–"
+    assert "Zero-shot CLIP" not in cells
+
+
+def test_every_settled_claim_has_a_line() -> None:
+    settled = measured_claims("smoke").query("verdict != 'not tested'")
+    _, _, *rows = claims_markdown("smoke").splitlines()
+    assert len(rows) == len(settled)
+    for row, line in zip(rows, settled.to_dict("records"), strict=True):
+        assert row.startswith(f"| {line['number']}. {line['claim']} (")
+        assert f"{line['verdict']} | {line['statistic']}; {line['n_seeds']} seeds |" in row
