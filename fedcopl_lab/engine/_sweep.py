@@ -93,6 +93,11 @@ def _one_by_one(order: Sequence[RunConfig], store: Store, bar: "tqdm[None]") -> 
 
 
 def _in_processes(order: Sequence[RunConfig], store: Store, jobs: int, bar: "tqdm[None]") -> None:
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise FedCoPLError(
+            "lab.sweep was called while a worker read this script; put the call under `if __name__ == '__main__':`, or "
+            "pass jobs=1"
+        )
     others = multiprocessing.active_children()
     context = multiprocessing.get_context("spawn")  # a forked torch may hang on its threads
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker) as pool:
@@ -113,8 +118,8 @@ def _in_processes(order: Sequence[RunConfig], store: Store, jobs: int, bar: "tqd
             pool.shutdown(wait=False, cancel_futures=True)
             if isinstance(error, BrokenProcessPool):
                 raise FedCoPLError(
-                    f"one of {jobs} worker processes was killed from outside, as the system does when memory runs out; "
-                    "every stored round is kept: call again, with fewer jobs"
+                    f"one of {jobs} worker processes was killed from outside, as the system does when memory runs out, or "
+                    "ended by an error that it printed; every stored round is kept: call again, with fewer jobs"
                 ) from error
             raise
 

@@ -127,6 +127,21 @@ def test_sweep_equals_single_runs(tmp_path):
         assert promised_bytes(run) == promised_bytes(single)
 
 
+def test_a_script_without_a_guard_is_told_what_to_do(tmp_path):
+    script = tmp_path / "unguarded.py"
+    script.write_text(
+        "import fedcopl_lab as lab\n"
+        "lab.sweep([lab.configure('smoke', rounds=1, seed=s) for s in (0, 1)], jobs=2, progress=False)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=240,
+        env={**os.environ, "FEDCOPL_LAB_HOME": str(tmp_path / "runs")},
+    )  # fmt: skip
+    assert ended.returncode == 1
+    assert "put the call under `if __name__ == '__main__':`" in ended.stderr
+    assert "ended by an error that it printed" in ended.stderr
+
+
 def test_sweep_raises_the_error_of_a_run_and_keeps_the_others(tmp_path):
     good = lab.configure("smoke", **SHORT)
     bad = lab.configure("smoke", **SHORT, n_clients=50)
