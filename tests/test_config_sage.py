@@ -5,6 +5,7 @@ import math
 from typing import Literal, get_args, get_origin
 
 import pytest
+from other_values import OF_EVERY_RUN
 
 from fedcopl_lab import FedCoPLError, PromptConfig, SageConfig, configure
 from fedcopl_lab.config import (
@@ -18,21 +19,8 @@ from fedcopl_lab.config import (
     setting_names,
 )
 
-OTHER = {
-    "profile": "other",
+OTHER = OF_EVERY_RUN | {
     "method": "FixMatch-LPL",
-    "seed": 1,
-    "dataset": "cifar10",
-    "n_clients": 6,
-    "participation": 0.5,
-    "rounds": 5,
-    "local_epochs": 4,
-    "batch_size": 16,
-    "lr": 0.2,
-    "momentum": 0.8,
-    "weight_decay": 0.1,
-    "device": "cuda",
-    "threads": 2,
     "image_size": 16,
     "scheme": "dirichlet",
     "partition_mode": "authors",

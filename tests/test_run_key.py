@@ -6,33 +6,23 @@ import sys
 
 import numpy as np
 import pytest
+from other_values import OF_EVERY_RUN
 
 from fedcopl_lab import PromptConfig, configure
 from fedcopl_lab.config import run_key
 
 pytestmark = pytest.mark.usefixtures("as_installed")
-OTHER = {
-    "profile": "other",
+OTHER = OF_EVERY_RUN | {
     "method": "PromptFL",
-    "seed": 1,
     "seed_scope": "prompts",
-    "dataset": "cifar10",
     "clip": "mini",
     "scheme": "iid",
     "beta": 0.3,
     "fraction": 0.5,
     "partition_mode": "authors",
     "test_split": "independent",
-    "n_clients": 6,
     "min_train": 11,
     "min_test": 6,
-    "participation": 0.5,
-    "rounds": 5,
-    "local_epochs": 4,
-    "batch_size": 16,
-    "lr": 0.2,
-    "momentum": 0.8,
-    "weight_decay": 0.1,
     "lr_schedule": "run",
     "momentum_state": "shared",
     "n_text": 9,
@@ -67,8 +57,6 @@ OTHER = {
     "ot_epsilon": 0.2,
     "ot_threshold": 0.01,
     "ot_iterations": 9,
-    "device": "cuda",
-    "threads": 2,
     "clients_per_forward": 3,
     "precision": "bf16",
     "weights": "random",

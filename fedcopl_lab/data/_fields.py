@@ -80,6 +80,12 @@ class Fields:
         """A table, or an empty one when the field is not there."""
         return self.get(field, "a table", lambda v: v if isinstance(v, dict) else None) if self.has(field) else {}
 
+    def counts_by_share(self, field: str) -> tuple[tuple[float, int], ...]:
+        """Pairs of a share and a whole number, from a table; none when the field is not there."""
+        if not self.has(field):
+            return ()
+        return self.get(field, "a table from shares in (0, 1) to whole numbers of 1 or more", _counts_by_share)
+
     def tables(self, field: str) -> tuple["Fields", ...]:
         """A list of tables, each with its own typed access; none when the field is not there."""
         if not self.has(field):
@@ -98,6 +104,16 @@ def _is_int(value: object) -> bool:
 
 def _is_number(value: object) -> bool:
     return _is_int(value) or isinstance(value, float)
+
+
+def _counts_by_share(value: object) -> tuple[tuple[float, int], ...] | None:
+    if not isinstance(value, dict):
+        return None
+    try:
+        pairs = tuple((float(share), count) for share, count in value.items())
+    except ValueError:
+        return None
+    return pairs if all(0 < share < 1 and _is_int(count) and count >= 1 for share, count in pairs) else None
 
 
 def _list(value: object) -> list[Any] | None:

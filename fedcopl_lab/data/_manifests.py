@@ -188,9 +188,7 @@ def _checked_manifest(fields: Fields) -> Manifest:
         files=files,
         members=members_of(fields),
         normalisation=normalisation_of(fields),
-        labelled_per_class=tuple(
-            (float(part), int(count)) for part, count in fields.items("labelled_per_class").items()
-        ),
+        labelled_per_class=fields.counts_by_share("labelled_per_class"),
         notes=fields.texts("notes", ()),
         unverified=fields.texts("unverified", ()),
         content_known=bool(content),

@@ -135,7 +135,7 @@ def bench_sage(
     ours = {dtype: OurForm(SemiSetting.of(config), samples) for dtype, config in configs.items()}
     times: dict[str, list[float]] = {name: [] for name in ("plain", *dtypes)}
     ceilings: dict[str, list[float]] = {name: [] for name in dtypes}
-    gflop: dict[str, float] = {}
+    gflop = _gflop(SemiSetting.of(replace(setting.config, compile=False)), samples)
     differences: dict[str, tuple[float, float]] = {}
     errors: dict[str, float | None] = dict.fromkeys(("plain", *dtypes))
     for step in range(repeats + 1):  # the first is compared, the others are timed
@@ -145,9 +145,7 @@ def bench_sage(
             times["plain"].append(taken)
         for dtype, form in ours.items():
             keep_freed_memory()
-            with FlopCounterMode(display=False) as counter:  # not timed: takes memory that the plain form gave back
-                form.step(step)
-            gflop[dtype] = counter.get_total_flops() / 1e9
+            form.step(step)  # not timed: takes the memory again that the plain form's turn gave back
             if step:
                 times[dtype].append(_timed(partial(form.step, step), device))
                 ceilings[dtype].append(matmul_rate(dtype, device))
@@ -159,18 +157,26 @@ def bench_sage(
             errors = {name: change_apart(model, reference, plain.start) for name, model in forms.items()}
     median = {name: statistics.median(values) for name, values in times.items()}
     for dtype, form in ours.items():
-        ceiling, rate = statistics.median(ceilings[dtype]), gflop[dtype] / median[dtype]
+        ceiling, rate = statistics.median(ceilings[dtype]), gflop / median[dtype]
         yield SageTiming(
             width=width, dtype=dtype, labelled=labelled, unlabelled=unlabelled,
             seconds_plain=median["plain"], seconds=median[dtype], speed_up=median["plain"] / median[dtype],
             seconds_views=statistics.median(_timed(partial(form.batch, 0), device) for _ in range(repeats)),
-            gflop=gflop[dtype], gflop_per_second=rate, ceiling=ceiling, share_of_ceiling=rate / ceiling,
+            gflop=gflop, gflop_per_second=rate, ceiling=ceiling, share_of_ceiling=rate / ceiling,
             view_difference=differences[dtype][0], parameter_difference=differences[dtype][1],
             error_plain=errors["plain"], error=errors[dtype],
             channels_last=channels_last, compiled=compiled,
             device=torch.cuda.get_device_name(device) if device.startswith("cuda") else "cpu",
             threads=torch.get_num_threads(), repeats=repeats,
         )  # fmt: skip
+
+
+def _gflop(setting: SemiSetting, samples: Sequence[Sample]) -> float:
+    """Operations of one step, counted beside the timed ones: counting keeps a compiled model from being compiled."""
+    form = OurForm(setting, samples)
+    with FlopCounterMode(display=False) as counter:
+        form.step(0)
+    return float(counter.get_total_flops()) / 1e9
 
 
 def _config(width: float, dtype: str, labelled: int, unlabelled: int, device: str) -> SageConfig:

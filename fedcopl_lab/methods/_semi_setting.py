@@ -89,11 +89,7 @@ class SemiSetting:
 
     def scored_pool(self, client: int) -> Int[Tensor, "n"]:
         """Positions of the pool's images that the log reads: all, or ``n_probe`` fixed ones of a large pool."""
-        pool, n_probe = self.pool(client), self.config.n_probe
-        if len(pool) <= n_probe:
-            return pool
-        order = torch.randperm(len(pool), generator=torch_generator(self.config.seed, "reported pool images", client))
-        return pool[order[:n_probe].sort().values.to(pool.device)]
+        return self._fixed(self.pool(client), "reported pool images", client)
 
     @property
     def tests(self) -> Int[Tensor, "n"]:
@@ -103,9 +99,12 @@ class SemiSetting:
     @property
     def probes(self) -> Int[Tensor, "n"]:
         """Positions of a few fixed test images, on which local models are compared before they are merged."""
-        tests = self.dataset.test_indices
-        order = torch.randperm(len(tests), generator=torch_generator(self.config.seed, "probe images"))
-        return tests[order[: self.config.n_probe]].sort().values.to(self.config.device)
+        return self._fixed(self.tests, "probe images").sort().values
+
+    def _fixed(self, positions: Int[Tensor, "n_all"], purpose: str, *parts: int) -> Int[Tensor, "n"]:
+        """``n_probe`` of some positions in their order, or all where there are no more; the same at every call."""
+        order = torch.randperm(len(positions), generator=torch_generator(self.config.seed, purpose, *parts))
+        return positions[order[: self.config.n_probe].sort().values.to(positions.device)]
 
     def steps_per_epoch(self, client: int) -> int:
         """Optimiser steps of a local epoch over the pool; 0 is refused when the setting is made."""

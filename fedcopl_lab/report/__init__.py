@@ -1,9 +1,9 @@
 """Pictures, tables, files and the report page, made from stored numbers; nothing here loads torch."""
 
 from fedcopl_lab.report._bench_picture import draw_bench
-from fedcopl_lab.report._claims import claim_text
+from fedcopl_lab.report._claims import claim_text, claims_markdown
 from fedcopl_lab.report._compare import against_committed, beside, committed_beside, gaps
-from fedcopl_lab.report._overview import beside_markdown, claims_markdown, items_markdown, items_table
+from fedcopl_lab.report._overview import beside_markdown, items_markdown, items_table
 from fedcopl_lab.report._page import write_report
 from fedcopl_lab.report._pictures import accuracy_per_client, confidence_entropy, counts_before_after, show_images
 from fedcopl_lab.report._plots import draw

@@ -1,13 +1,14 @@
 """The report's sections on claims: what holds and what does not, and where paper and code disagree."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.paper.discrepancies import discrepancies
+from fedcopl_lab.paper.measured import measured_claims
 from fedcopl_lab.paper.verdicts import COLUMNS, judged_claims
 from fedcopl_lab.report._templates import SYMBOLS, render
 from fedcopl_lab.report._words import PAPERS
@@ -38,26 +39,41 @@ def claim_tables(verdicts: pd.DataFrame, elsewhere: Mapping[str, pd.DataFrame] |
     for paper, rows in both.groupby("paper", sort=False):
         counts = rows["verdict"].value_counts()
         lines = [line | {"elsewhere": others.get(line["number"], [])} for line in rows.to_dict("records")]
-        settled = [line["verdict"] != _UNTESTED or bool(line["elsewhere"]) for line in lines]
         tables.append(
             {
                 "name": PAPERS[str(paper)],
                 "counts": [(verdict, int(counts.get(verdict, 0))) for verdict in SYMBOLS],
-                "judged": [line for line, known in zip(lines, settled, strict=True) if known],
-                "untested": [line for line, known in zip(lines, settled, strict=True) if not known],
+                "judged": [line for line in lines if _settled(line)],
+                "untested": [line for line in lines if not _settled(line)],
             }
         )
     return tables
 
 
-def _judged_elsewhere(verdicts: Mapping[str, pd.DataFrame]) -> dict[int, list[dict[str, Any]]]:
-    found: dict[int, list[dict[str, Any]]] = {}
+def _settled(line: Mapping[Any, Any]) -> bool:
+    return line["verdict"] != _UNTESTED or bool(line["elsewhere"])
+
+
+def _judged_elsewhere(verdicts: Mapping[str, pd.DataFrame]) -> dict[int, list[dict[Hashable, Any]]]:
+    found: dict[int, list[dict[Hashable, Any]]] = {}
     for profile, table in verdicts.items():
-        for line in table[table["verdict"] != _UNTESTED].to_dict("records"):
-            found.setdefault(line["number"], []).append({str(key): value for key, value in line.items()} | {
-                "profile": profile
-            })  # fmt: skip
+        for line in table[table["verdict"] != _UNTESTED].assign(profile=profile).to_dict("records"):
+            found.setdefault(line["number"], []).append(line)
     return found
+
+
+def claims_markdown(profile: str) -> str:
+    """The claims that a profile's committed runs settle, as Markdown: claim, verdict, what was measured.
+
+    >>> print(claims_markdown("smoke").splitlines()[2])
+    """
+    both = _with_sources(measured_claims(profile))
+    lines = ["| claim | verdict | measured |", "|---|---|---|"]
+    for line in both[both["verdict"] != _UNTESTED].to_dict("records"):
+        claim = f"{line['number']}. {line['claim']} ({line['source']})"
+        verdict = f"{SYMBOLS[line['verdict']]} {line['verdict']}"
+        lines.append(f"| {claim} | {verdict} | {line['statistic']}; {line['n_seeds']} seeds |")
+    return "\n".join(lines)
 
 
 def claim_text(verdicts: pd.DataFrame, numbers: Sequence[int]) -> str:

@@ -1,4 +1,4 @@
-"""Tables for the README: all items in one, one item beside the paper, and what holds in a profile."""
+"""Tables for the README: all items in one, and one item beside the paper."""
 
 import math
 
@@ -7,7 +7,6 @@ import pandas as pd
 from fedcopl_lab.paper.about import claims_about
 from fedcopl_lab.paper.items import ITEMS
 from fedcopl_lab.paper.measured import measured, measured_claims, measured_runs
-from fedcopl_lab.paper.verdicts import judged_claims
 from fedcopl_lab.report._compare import beside
 from fedcopl_lab.report._templates import SYMBOLS
 from fedcopl_lab.report._words import PAPERS
@@ -80,12 +79,9 @@ def beside_markdown(item: str, profile: str) -> str:
     >>> print(beside_markdown("fedcopl_main_table1", "mini"))
     """
     wide = beside(item, measured(profile), profile)
-    pairs = [
-        (name.partition(") ")[2], name)
-        for name in wide.columns
-        if name.startswith("measured") and not name.endswith((": std", ": n"))
-    ]
-    both = [(column, name) for column, name in pairs if f"paper: {column}" in wide]
+    names = [str(name) for name in wide.columns]
+    printed = [name.removeprefix("paper: ") for name in names if name.startswith("paper: ")]
+    both = [(column, name) for column in printed for name in names if name.endswith(f") {column}")]
     lines = [
         "| | " + " | ".join(f"{column}: paper | {profile}" for column, _ in both) + " |",
         "|---|" + "---|---|" * len(both),
@@ -97,21 +93,6 @@ def beside_markdown(item: str, profile: str) -> str:
             for part in (_number(values[f"paper: {column}"]), _number(values[name], values[f"{name}: std"]))
         ]
         lines.append(f"| {row} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def claims_markdown(profile: str) -> str:
-    """The claims that a profile's committed runs settle, as Markdown: claim, verdict, what was measured.
-
-    >>> print(claims_markdown("smoke").splitlines()[2])
-    """
-    settled = measured_claims(profile).query("verdict != 'not tested'")
-    sources = judged_claims().set_index("number")["source"]
-    lines = ["| claim | verdict | measured |", "|---|---|---|"]
-    for line in settled.to_dict("records"):
-        claim = f"{line['number']}. {line['claim']} ({sources[line['number']]})"
-        verdict = f"{SYMBOLS[line['verdict']]} {line['verdict']}"
-        lines.append(f"| {claim} | {verdict} | {line['statistic']}; {line['n_seeds']} seeds |")
     return "\n".join(lines)
 
 

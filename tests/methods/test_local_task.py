@@ -4,18 +4,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from small_semi import config_of
 from torch.nn import functional as F
 
-from fedcopl_lab import configure, correct_pseudo_labels
+from fedcopl_lab import correct_pseudo_labels
 from fedcopl_lab.methods import RECIPES, SemiSetting, open_method
 from fedcopl_lab.methods._copies import load_values
 from fedcopl_lab.methods._local_task import LocalTask
-
-SMALL = {"width": 0.25, "rounds": 2, "n_probe": 20}
-
-
-def config_of(method="SAGE", **changes):
-    return configure("smoke", method=method, **{**SMALL, **changes})
 
 
 def task_of(config, client=0, round_index=0, momentum=None, memory=None, start=None):

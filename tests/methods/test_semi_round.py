@@ -4,15 +4,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+from small_semi import config_of
 
-from fedcopl_lab import FedCoPLError, configure
+from fedcopl_lab import FedCoPLError
 from fedcopl_lab.methods import RECIPES, SemiMethod, SemiState, open_method
 from fedcopl_lab.methods._local_task import LocalTask
 from fedcopl_lab.steps import average_models
-
-
-def config_of(method="SAGE", **changes):
-    return configure("smoke", method=method, **{"width": 0.25, "rounds": 2, "n_probe": 20, **changes})
 
 
 def test_a_round_sends_trains_merges_and_counts_bytes():
