@@ -118,8 +118,8 @@ def _in_processes(order: Sequence[RunConfig], store: Store, jobs: int, bar: "tqd
             pool.shutdown(wait=False, cancel_futures=True)
             if isinstance(error, BrokenProcessPool):
                 raise FedCoPLError(
-                    f"one of {jobs} worker processes was killed from outside, as the system does when memory runs out, or "
-                    "ended by an error that it printed; every stored round is kept: call again, with fewer jobs"
+                    f"one of {jobs} worker processes was killed from outside, as the system does when memory runs out, "
+                    "or ended by an error that it printed; every stored round is kept: call again, with fewer jobs"
                 ) from error
             raise
 

@@ -1,13 +1,16 @@
 """Letters by Flower: nodes are found by the client they hold, and waited for no longer than agreed."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from fedcopl_lab.engine.federated._letters import Answer, Letter
 from fedcopl_lab.engine.flower._apps import HELLO
 from fedcopl_lab.engine.flower._need import need
 from fedcopl_lab.engine.flower._records import answer_of, to_records, wire_bytes
+
+ATTEMPTS = 3
+"""How often a letter is sent to a node that fails at it; a client does what one letter asks only once."""
 
 
 class FlowerCarrier:
@@ -36,6 +39,27 @@ class FlowerCarrier:
     def exchange(self, letters: Mapping[int, Letter]) -> Iterator[Answer]:
         """See :class:`fedcopl_lab.engine.federated.Carrier`."""
         self._find(set(letters))
+        waiting, attempts = self._send(letters), dict.fromkeys(letters, 1)
+        for message_id, reply in self._replies(waiting, self.patience):
+            client = waiting.pop(message_id)
+            letter = letters[client]
+            if not reply.has_error():
+                self._wire["wire_up"] += wire_bytes(reply)
+                yield answer_of(reply.content)
+            elif attempts[client] < ATTEMPTS:
+                attempts[client] += 1
+                waiting |= self._send({client: letter})
+            else:
+                self._asked.discard(self._nodes.pop(client, -1))  # to be asked again: it may come back
+                yield Answer(client, letter.kind, letter.round, refusal=f"its node failed ({reply.error.reason})")
+
+    def measured(self) -> dict[str, int]:
+        """Bytes of the serialised messages since the last call."""
+        measured, self._wire = self._wire, {"wire_up": 0, "wire_down": 0}
+        return measured
+
+    def _send(self, letters: Mapping[int, Letter]) -> dict[str, int]:
+        """Push the letters of clients that have a node; message id -> client."""
         app = need("flwr.app")
         messages, clients = [], []
         for client, letter in letters.items():
@@ -45,21 +69,7 @@ class FlowerCarrier:
                 messages.append(app.Message(to_records(letter, self.key), self._nodes[client], kind))
                 clients.append(client)
         self._wire["wire_down"] += sum(map(wire_bytes, messages))
-        waiting = dict(zip(self.grid.push_messages(messages), clients, strict=True))
-        for message_id, reply in self._replies(set(waiting), self.patience):
-            client = waiting[message_id]
-            if reply.has_error():
-                self._asked.discard(self._nodes.pop(client, -1))  # to be asked again: it may come back
-                letter = letters[client]
-                yield Answer(client, letter.kind, letter.round, refusal=f"its node failed ({reply.error.reason})")
-            else:
-                self._wire["wire_up"] += wire_bytes(reply)
-                yield answer_of(reply.content)
-
-    def measured(self) -> dict[str, int]:
-        """Bytes of the serialised messages since the last call."""
-        measured, self._wire = self._wire, {"wire_up": 0, "wire_down": 0}
-        return measured
+        return dict(zip(self.grid.push_messages(messages), clients, strict=True))
 
     def _find(self, wanted: set[int]) -> None:
         """Look for nodes until every wanted client has one, or patience ends."""
@@ -86,14 +96,12 @@ class FlowerCarrier:
                     self._asked.discard(reply.metadata.src_node_id)
             time.sleep(self.poll)
 
-    def _replies(self, waiting: set[str], patience: float) -> Iterator[tuple[str, Any]]:
-        """Replies as they come; at least one look."""
-        waiting, deadline = set(waiting), time.monotonic() + patience
+    def _replies(self, waiting: Collection[str], patience: float) -> Iterator[tuple[str, Any]]:
+        """Replies as they come while the caller leaves any in ``waiting``; at least one look."""
+        deadline = time.monotonic() + patience
         while waiting:
-            for reply in self.grid.pull_messages(waiting):
-                message_id = reply.metadata.reply_to_message_id
-                waiting.discard(message_id)
-                yield message_id, reply
+            for reply in self.grid.pull_messages(set(waiting)):
+                yield reply.metadata.reply_to_message_id, reply
             if not waiting or time.monotonic() >= deadline:
                 return
             time.sleep(self.poll)

@@ -18,12 +18,13 @@ class DirectGrid:
         n_nodes: how many there are; node 1000 + p holds partition p.
         dead: nodes that answer nothing, as (node, first message of it that is lost).
         run_config: of the run.
+        fails: messages that make a node's app fail, as (node, number of the message).
     """
 
-    def __init__(self, app, n_nodes, dead=(), run_config=None):
+    def __init__(self, app, n_nodes, dead=(), run_config=None, fails=()):
         from flwr.app import Context, RecordDict
 
-        self.app, self.dead, self.replies, self.count = app, dict(dead), [], {}
+        self.app, self.dead, self.fails, self.replies, self.count = app, dict(dead), set(fails), [], {}
         self.contexts = {
             1000 + p: Context(0, 1000 + p, {"partition-id": p}, RecordDict(), run_config or {}) for p in range(n_nodes)
         }
@@ -32,13 +33,17 @@ class DirectGrid:
         return list(self.contexts)
 
     def push_messages(self, messages):
+        from flwr.app import Error, Message
+
         ids = []
         for message in messages:
             node = message.metadata.dst_node_id
             self.count[node] = self.count.get(node, 0) + 1
             message.metadata.__dict__["_message_id"] = f"{node}-{self.count[node]}"
             ids.append(message.metadata.message_id)
-            if self.count[node] < self.dead.get(node, 10**9):
+            if (node, self.count[node]) in self.fails:
+                self.replies.append(sent(Message(Error(0, "ClientApp raised"), reply_to=message)))
+            elif self.count[node] < self.dead.get(node, 10**9):
                 self.replies.append(sent(self.app(sent(message), self.contexts[node])))
         return ids
 

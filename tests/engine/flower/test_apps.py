@@ -20,9 +20,9 @@ pytestmark = [pytest.mark.cluster]
 def carried(tmp_path, direct_grid):
     """Function: a federation through Flower's apps; the server's record, and all folders."""
 
-    def run(config, carrier=FlowerCarrier, dead=(), patience=0.5, **options):
+    def run(config, carrier=FlowerCarrier, dead=(), patience=0.5, fails=(), **options):
         folders = split(config, tmp_path / "federation")
-        grid = direct_grid(client_app(tmp_path / "federation", **options), config.n_clients, dead)
+        grid = direct_grid(client_app(tmp_path / "federation", **options), config.n_clients, dead, fails=fails)
         return serve(folders[0], carrier(grid, lab_key(folders), config.n_clients, patience, 0.01), False), folders
 
     return run
@@ -47,6 +47,21 @@ def test_a_dead_node_is_left_out(small, carried):
     row = log.records()[0]
     assert row["answered"] == [0, 2]
     assert row["faults"] == [{"client": 1, "kind": "train", "what": "did not answer in time"}]
+
+
+def test_a_letter_that_a_node_fails_at_is_sent_again(tmp_path, small, carried, promised_bytes):
+    config = small(rounds=1)
+    log, folders = carried(config, fails=[(1001, 4), (1001, 5)])  # hello, score, select; twice the letter to train
+    assert log.records()[0]["answered"] == [0, 1, 2]
+    local = lab.run(config, Store(tmp_path / "local"), progress=False)
+    assert promised_bytes(collect(folders[0], folders[1:], Store(tmp_path / "collected"))) == promised_bytes(local)
+
+
+def test_a_node_that_fails_every_time_is_left_out(small, carried):
+    log, _ = carried(small(rounds=1), fails=[(1001, number) for number in (4, 5, 6)])
+    row = log.records()[0]
+    assert row["answered"] == [0, 2]
+    assert row["faults"] == [{"client": 1, "kind": "train", "what": "its node failed (ClientApp raised)"}]
 
 
 def test_the_secure_mean_is_the_mean_up_to_rounding(small, carried):
