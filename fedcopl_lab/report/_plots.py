@@ -23,6 +23,7 @@ from fedcopl_lab.report._statistics import statistics
 from fedcopl_lab.report._style import BLUE, DOUBLE, ORANGE, QUIET, Look, legend_handle, new_figure, percent_axis, style
 from fedcopl_lab.report._surface import surface
 from fedcopl_lab.report._sweeps import sweep
+from fedcopl_lab.report._traffic import traffic
 from fedcopl_lab.report._two_skews import two_skews
 from fedcopl_lab.report._uploads_picture import uploads
 from fedcopl_lab.report._words import item_of, lines_of, order, setting_of
@@ -135,6 +136,7 @@ _DRAWINGS: dict[Drawing, Callable[[Item, pd.DataFrame, str], Figure]] = {
     "statistics": statistics,
     "surface": surface,
     "sweep": sweep,
+    "traffic": traffic,
     "uploads": uploads,
     "confidences": confidences_picture,
     "thresholds": thresholds_picture,

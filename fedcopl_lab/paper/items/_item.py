@@ -16,7 +16,7 @@ column's accuracy is reached, the entropies of its theory; the split; or what st
 
 Drawing = Literal["overview", "statistics", "dots", "drift", "labels", "sweep", "lines", "surface", "skew", "spread",
                   "uploads", "confidences", "thresholds", "rounds", "curves", "reached", "kappa", "decay", "two_skews",
-                  "theory"]  # fmt: skip
+                  "theory", "traffic"]  # fmt: skip
 """Kinds of picture; the report has one drawing function for each."""
 
 SEEDS = (0, 1, 2)

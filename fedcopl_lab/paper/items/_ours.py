@@ -82,6 +82,10 @@ def _uploads(profile: str) -> list[Cell]:
     return [*grid(profile, _UPLOADS, {"no ε": {}}), *noisy]
 
 
+def _traffic(profile: str) -> list[Cell]:
+    return grid(profile, FEDCOPL | with_labels(("PromptFL", "pFedPrompt", "FedOTP"), ("CoPL",)), ONE_SPLIT)
+
+
 OURS: tuple[Item, ...] = (
     Item(
         id="fedcopl_ours_fpl_shots",
@@ -175,5 +179,22 @@ OURS: tuple[Item, ...] = (
         ),
         axis="ε of one upload",
         field="epsilon",
+    ),
+    Item(
+        id="fedcopl_ours_traffic",
+        source="ours",
+        title="Accuracy against bytes sent",
+        question="What does a client get for the bytes that it sends?",
+        reads="rounds",
+        metrics=("accuracy", "bytes_up"),
+        drawing="traffic",
+        notebook="federation",
+        cells=_traffic,
+        differs=(
+            "The paper claims less communication than sharing both prompts and draws no such figure.",
+            "Bytes of prompts and counts by formula, which the notebook finds equal to what is sent; envelopes and "
+            "what a network adds come on top.",
+            SMOKE_DIFFERS,
+        ),
     ),
 )
