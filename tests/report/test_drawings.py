@@ -21,7 +21,7 @@ from fedcopl_lab.report._style import BLUE, DOUBLE, ORANGE
 DRAWN = (
     "fedcopl_main_table1", "fedcopl_main_table3", "fedcopl_main_table5", "fedcopl_main_fig3", "fedcopl_supp_table1",
     "fedcopl_supp_table3", "fedcopl_supp_table4", "fedcopl_ours_surface", "fedcopl_ours_spread",
-    "fedcopl_ours_uploads", "fedcopl_ours_quirks",
+    "fedcopl_ours_uploads", "fedcopl_ours_traffic", "fedcopl_ours_quirks",
 )  # fmt: skip
 
 
@@ -248,6 +248,21 @@ def test_noise_on_the_uploads_is_drawn_over_epsilon_and_the_rest_as_rows(all_num
     assert any(holds(x, [found[name, "no ε"] for name in names]) for x, _ in drawn_lines(rows))
     labels = means(numbers, "label_accuracy")
     assert any(holds(x, [100 * labels[name, "no ε"] for name in names]) for x, _ in drawn_lines(right_rows))
+
+
+def test_accuracy_is_drawn_over_what_a_client_has_sent_so_far(all_numbers, picture) -> None:
+    numbers = all_numbers["fedcopl_ours_traffic"]
+    (axes,) = picture("fedcopl_ours_traffic").axes
+    assert axes.get_xlim()[0] == 0
+    for method in ("FedCoPL", "PromptFL + CoPL", "pFedPrompt + CoPL", "FedOTP + CoPL"):
+        own = numbers[numbers["series"] == method]
+        sent, accuracies, total = [], [], 0.0
+        for number in sorted(own["x"].unique()):
+            of_round = own[own["x"] == number]
+            total += statistics.mean(of_round[of_round["metric"] == "bytes_up"]["value"]) / 5 / 1024  # five clients
+            sent.append(total)
+            accuracies.append(100 * statistics.mean(of_round[of_round["metric"] == "accuracy"]["value"]))
+        assert sum(holds(x, sent) and holds(y, accuracies) for x, y in drawn_lines(axes)) == 1, method
 
 
 @pytest.mark.parametrize(("name", "source"), [("fedcopl_supp_table4", "supplement Table 4"),
