@@ -61,7 +61,7 @@ def test_a_node_that_fails_every_time_is_left_out(small, carried):
     log, _ = carried(small(rounds=1), fails=[(1001, number) for number in (4, 5, 6)])
     row = log.records()[0]
     assert row["answered"] == [0, 2]
-    assert row["faults"] == [{"client": 1, "kind": "train", "what": "its node failed (ClientApp raised)"}]
+    assert row["faults"] == [{"client": 1, "kind": "train", "what": "refused: its node failed (ClientApp raised)"}]
 
 
 def test_the_secure_mean_is_the_mean_up_to_rounding(small, carried):
