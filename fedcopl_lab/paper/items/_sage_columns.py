@@ -35,7 +35,7 @@ SMOKE_DIFFERS = (
     "not the paper's four data sets for 150 to 500 rounds of five: compare orders and gaps, never the numbers."
 )
 MINI_DIFFERS = (
-    "The mini profile runs all of CIFAR-10 and CIFAR-100 with a narrow ResNet-8 for 25 rounds of 12 steps a client, "
+    "The mini profile runs all of CIFAR-10 and CIFAR-100 with a narrow ResNet-8 for 20 rounds of 10 steps a client, "
     "not the paper's 300 and 500 rounds of five local epochs with four times the channels."
 )
 FEW_SEEDS = (
