@@ -1,5 +1,6 @@
 """Paper beside measured, and fresh beside committed: never in one column."""
 
+import math
 from typing import Any, Literal
 
 import pandas as pd
@@ -89,6 +90,39 @@ def committed_beside(item: Item | str, metric: str = "accuracy") -> pd.DataFrame
     printed_columns = [column for column in parts[0].columns if column.startswith("paper: ")]
     theirs = pd.concat([wide[printed_columns] for wide in found.values()]).groupby(level=0).first().reindex(rows)
     return pd.concat([theirs, *(wide.drop(columns=printed_columns) for wide in parts)], axis=1)
+
+
+def readable(wide: pd.DataFrame) -> pd.DataFrame:
+    """The columns of :func:`beside` or :func:`committed_beside` as text: one decimal, – where there is no number.
+
+    Args:
+        wide: their result.
+
+    Returns:
+        The same rows; one column for each with its spread and the number of runs in it: ``78.4 ± 1.0``, and
+        ``78.4 (n = 1)`` where fewer runs stand behind a cell than the column's name says.
+
+    >>> readable(committed_beside("fedcopl_main_table1")).T
+    """
+    told = {}
+    for name in wide.columns:
+        if name.endswith((": std", ": n")):
+            continue
+        stds = wide.get(f"{name}: std", pd.Series(math.nan, wide.index))
+        counts = wide.get(f"{name}: n", pd.Series(0, wide.index)).fillna(0).astype(int)
+        most = int(counts.max())
+        told[f"{name}, n = {most}" if most else name] = [
+            number_text(mean, std) + (f" (n = {count})" if 0 < count < most else "")
+            for mean, std, count in zip(wide[name], stds, counts, strict=True)
+        ]
+    return pd.DataFrame(told, index=wide.index)
+
+
+def number_text(mean: float, std: float = math.nan) -> str:
+    """``78.4 ± 1.0``; no ± where there is no spread, – where there is no number."""
+    if math.isnan(mean):
+        return "–"
+    return f"{mean:.1f}" if math.isnan(std) else f"{mean:.1f} ± {std:.1f}"
 
 
 def gaps(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metric: str = "accuracy") -> pd.DataFrame:

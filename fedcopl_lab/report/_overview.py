@@ -1,13 +1,11 @@
 """Tables for the README: all items in one, and one item beside the paper."""
 
-import math
-
 import pandas as pd
 
 from fedcopl_lab.paper.about import claims_about
 from fedcopl_lab.paper.items import ITEMS
 from fedcopl_lab.paper.measured import measured, measured_claims, measured_runs
-from fedcopl_lab.report._compare import beside
+from fedcopl_lab.report._compare import beside, number_text
 from fedcopl_lab.report._templates import SYMBOLS
 from fedcopl_lab.report._words import PAPERS
 
@@ -90,13 +88,7 @@ def beside_markdown(item: str, profile: str) -> str:
         cells = [
             part
             for column, name in both
-            for part in (_number(values[f"paper: {column}"]), _number(values[name], values[f"{name}: std"]))
+            for part in (number_text(values[f"paper: {column}"]), number_text(values[name], values[f"{name}: std"]))
         ]
         lines.append(f"| {row} | {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def _number(mean: float, std: float | None = None) -> str:
-    if math.isnan(mean):
-        return "–"
-    return f"{mean:.1f}" if std is None or math.isnan(std) else f"{mean:.1f} ± {std:.1f}"

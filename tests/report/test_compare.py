@@ -1,5 +1,6 @@
 """Paper beside measured stays apart, gaps are right, and fresh against committed finds every kind of difference."""
 
+import math
 import re
 
 import pandas as pd
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.paper.claims import claims
-from fedcopl_lab.report import _compare, against_committed, beside, committed_beside, gaps
+from fedcopl_lab.report import _compare, against_committed, beside, committed_beside, gaps, readable
 
 
 def test_printed_columns_hold_printed_numbers_and_measured_columns_measured_ones(made_up) -> None:
@@ -76,6 +77,15 @@ def test_paper_mini_and_smoke_stand_in_columns_of_their_own(made_up, monkeypatch
     monkeypatch.setattr(_compare, "measured", lambda profile: made_up("fedcopl_main_table6"))
     with pytest.raises(FedCoPLError, match="no committed numbers have 'accuracy' of fedcopl_main_table1"):
         committed_beside("fedcopl_main_table1")
+
+
+def test_numbers_to_look_at_have_their_spread_and_say_how_many_runs_they_are() -> None:
+    ours = {"ours": [78.44, 33.06, math.nan], "ours: std": [1.02, math.nan, math.nan], "ours: n": [3, 1, 0]}
+    wide = pd.DataFrame(ours | {"paper: CUB": [56.07, math.nan, 60.0]}, index=["one", "two", "three"])
+    told = readable(wide)
+    assert told["ours, n = 3"].tolist() == ["78.4 ± 1.0", "33.1 (n = 1)", "–"]
+    assert told["paper: CUB"].tolist() == ["56.1", "–", "60.0"]
+    assert list(told.columns) == ["ours, n = 3", "paper: CUB"]
 
 
 def test_counts_of_the_manifests_are_not_called_measured(made_up) -> None:
