@@ -20,6 +20,7 @@ import faults
 import fuzz
 import kills
 import load
+import sweeps
 import verbs
 from findings import Finding, write_table
 
@@ -40,6 +41,7 @@ PARTS: dict[str, Part] = {
     "faults": lambda scratch, short, seed: faults.inject_all(scratch, FEW_FAULTS if short else None),
     "fuzz": lambda scratch, short, seed: fuzz.fuzz_all(scratch, seed, 40 if short else 500),
     "load": lambda scratch, short, seed: load.measure(scratch, short),
+    "ray": lambda scratch, short, seed: sweeps.sweep_all(scratch, 4 if short else 40, timed=not short),
 }
 
 

@@ -12,7 +12,7 @@ class Finding:
     """One counted result.
 
     Attributes:
-        part: determinism, kills, faults, fuzz, store or load.
+        part: determinism, kills, ctrl-c, faults, fuzz, load or ray.
         name: what was tried.
         measure: what the number counts.
         value: the number.

@@ -13,8 +13,12 @@ HERE = Path(__file__).parent
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="forks and reads /proc")
-@pytest.mark.parametrize("part", ["determinism", "kills", "faults", "fuzz"])
+@pytest.mark.parametrize(
+    "part", ["determinism", "kills", "faults", "fuzz", pytest.param("ray", marks=pytest.mark.cluster)]
+)
 def test_a_few_of_everything(part, tmp_path):
+    if part == "ray":
+        pytest.importorskip("ray", reason="the extra cluster is not installed")
     table = tmp_path / "found.csv"
     arguments = [sys.executable, str(HERE), "--short", "--parts", part, "--out", str(table)]
     environment = os.environ | {"PYTHONPATH": str(HERE.parents[1])}
