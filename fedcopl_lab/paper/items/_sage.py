@@ -13,8 +13,9 @@ from fedcopl_lab.paper.items._sage_columns import (
     REPEATED,
     SMOKE_DIFFERS,
     Settings,
+    analysed_set,
     cells,
-    on_cifar100,
+    on_analysed_set,
     on_sets,
     rows_of,
 )
@@ -56,7 +57,7 @@ def _hard_and_soft(profile: str) -> list[Cell]:
     rows: dict[str, Settings] = {
         f"{name}, {target}": {"method": name, "target": target} for name in REPEATED for target in ("hard", "soft")
     }
-    return cells(profile, rows, on_sets(profile, sets=("CIFAR-100",)))
+    return cells(profile, rows, on_sets(profile, sets=(analysed_set(profile),)))
 
 
 def targets(profile: str) -> tuple[int, ...]:
@@ -66,13 +67,13 @@ def targets(profile: str) -> tuple[int, ...]:
 
 def long_runs(profile: str, column: str) -> dict[str, Settings]:
     """The column of one α with rounds enough for the highest target."""
-    return on_cifar100(profile, {column: {**BY_ALPHA[column], **_LONG_RUN.get(profile, {})}})
+    return on_analysed_set(profile, {column: {**BY_ALPHA[column], **_LONG_RUN.get(profile, {})}})
 
 
 def _reaching(column: str) -> Callable[[str], list[Cell]]:
     def made(profile: str) -> list[Cell]:
         long = {**BY_ALPHA[column], **_LONG_RUN.get(profile, {})}
-        columns = on_sets(profile, {f"{target} %": long for target in targets(profile)}, ("CIFAR-100",))
+        columns = on_sets(profile, {f"{target} %": long for target in targets(profile)}, (analysed_set(profile),))
         return cells(profile, rows_of(CONVERGING), columns)
 
     return made
@@ -84,18 +85,18 @@ def kappas(profile: str) -> list[float]:
 
 
 def _kappas(profile: str) -> list[Cell]:
-    (there,) = on_cifar100(profile, {"α = 1": BY_ALPHA["α = 1"]}).values()
+    (there,) = on_analysed_set(profile, {"α = 1": BY_ALPHA["α = 1"]}).values()
     swept = {f"{kappa:.4g}": {**there, "kappa": kappa} for kappa in kappas(profile)}
     others = rows_of(("FixMatch-LPL", "FixMatch-GPL"))
     return [*cells(profile, rows_of(("SAGE",)), swept), *cells(profile, others, {NO_KAPPA: there})]
 
 
 def _parts(profile: str) -> list[Cell]:
-    return cells(profile, PARTS, on_cifar100(profile, {"α = 0.1": BY_ALPHA["α = 0.1"]}))
+    return cells(profile, PARTS, on_analysed_set(profile, {"α = 0.1": BY_ALPHA["α = 0.1"]}))
 
 
 def _label_shares(profile: str) -> list[Cell]:
-    (there,) = on_cifar100(profile, {"α = 0.1": BY_ALPHA["α = 0.1"]}).values()
+    (there,) = on_analysed_set(profile, {"α = 0.1": BY_ALPHA["α = 0.1"]}).values()
     return cells(profile, rows_of(REPEATED), {name: {**there, **own} for name, own in LABEL_SHARES.items()})
 
 

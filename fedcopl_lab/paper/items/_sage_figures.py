@@ -12,7 +12,7 @@ from fedcopl_lab.paper.items._sage_columns import (
     REPEATED,
     SMOKE_DIFFERS,
     cells,
-    on_cifar100,
+    on_analysed_set,
     rows_of,
 )
 
@@ -30,11 +30,11 @@ QUANTITY_AND_QUALITY = (
 
 def _sage_at(*alphas: str) -> Callable[[str], list[Cell]]:
     chosen = {name: BY_ALPHA[name] for name in alphas} if alphas else BY_ALPHA
-    return lambda profile: cells(profile, rows_of(("SAGE",)), on_cifar100(profile, chosen))
+    return lambda profile: cells(profile, rows_of(("SAGE",)), on_analysed_set(profile, chosen))
 
 
 def _three_at_each_alpha(profile: str) -> list[Cell]:
-    return cells(profile, rows_of(REPEATED), on_cifar100(profile))
+    return cells(profile, rows_of(REPEATED), on_analysed_set(profile))
 
 
 def _converging(*columns: str) -> Callable[[str], list[Cell]]:
@@ -44,7 +44,7 @@ def _converging(*columns: str) -> Callable[[str], list[Cell]]:
 
 
 def _split(profile: str) -> Sequence[Cell]:
-    return cells(profile, {"images": {"method": "SAGE"}}, on_cifar100(profile, data="CIFAR-10"))
+    return cells(profile, {"images": {"method": "SAGE"}}, on_analysed_set(profile, data="CIFAR-10"))
 
 
 def _figure(place: str, source: str, title: str, question: str, **more: Any) -> Item:

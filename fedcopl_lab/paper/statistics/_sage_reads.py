@@ -11,7 +11,7 @@ from fedcopl_lab.paper._judge import pooled
 from fedcopl_lab.paper._sage_confidences import first_third, last_third
 from fedcopl_lab.paper._sage_rounds import pseudo_label_numbers
 from fedcopl_lab.paper._trends import slopes
-from fedcopl_lab.paper.items._sage_columns import on_cifar100
+from fedcopl_lab.paper.items._sage_columns import on_analysed_set
 from fedcopl_lab.paper.statistics._reads import mean
 
 SAGE: Settings = {"method": "SAGE"}
@@ -26,7 +26,7 @@ PER_STEP = "per step of α"
 
 def from_even_to_uneven(runs: Evidence) -> dict[str, Settings]:
     """The splits of SAGE's analyses from the most even to the most uneven one."""
-    return dict(reversed(on_cifar100(runs.profile).items()))
+    return dict(reversed(on_analysed_set(runs.profile).items()))
 
 
 def over_alpha(runs: Evidence, read: Read) -> pd.Series:

@@ -9,7 +9,7 @@ from fedcopl_lab.paper._evidence import Evidence, Rows, Settings
 from fedcopl_lab.paper._judge import Judged, judge_difference, judge_every_case, judge_range
 from fedcopl_lab.paper._sage_confidences import first_third
 from fedcopl_lab.paper.items._sage import PARTS, kappas
-from fedcopl_lab.paper.items._sage_columns import BY_ALPHA, on_cifar100
+from fedcopl_lab.paper.items._sage_columns import BY_ALPHA, on_analysed_set
 from fedcopl_lab.paper.statistics._reads import accuracy
 from fedcopl_lab.paper.statistics._registry import statistic
 from fedcopl_lab.paper.statistics._sage_reads import (
@@ -125,5 +125,5 @@ def _swept(runs: Evidence) -> pd.DataFrame:
 
 
 def _column(runs: Evidence, name: str) -> Settings:
-    (there,) = on_cifar100(runs.profile, {name: BY_ALPHA[name]}).values()
+    (there,) = on_analysed_set(runs.profile, {name: BY_ALPHA[name]}).values()
     return there

@@ -10,7 +10,7 @@ from fedcopl_lab.paper._evidence import Evidence, Rows
 from fedcopl_lab.paper._judge import Judged, judge_difference, judge_equivalence, judge_every_case, pooled
 from fedcopl_lab.paper._sage_theory import client_means
 from fedcopl_lab.paper._trends import spearman
-from fedcopl_lab.paper.items._sage_columns import on_cifar100
+from fedcopl_lab.paper.items._sage_columns import on_analysed_set
 from fedcopl_lab.paper.statistics._reads import counts, distance, mean, sampling_distance
 from fedcopl_lab.paper.statistics._registry import statistic
 from fedcopl_lab.paper.statistics._sage_reads import SAGE, at_each_alpha, of_group, over_all_alphas, per_client
@@ -92,7 +92,7 @@ def sure_only_where_clients_agree(runs: Evidence) -> Judged:
 @statistic
 def labelled_and_unlabelled_differ(runs: Evidence) -> Judged:
     """60: client-mean total variation of labelled and unlabelled class shares, minus what sampling alone gives."""
-    columns = on_cifar100(runs.profile, data="CIFAR-10")
+    columns = on_analysed_set(runs.profile, data="CIFAR-10")
     cells = {name: runs.split_values(_excess, **SAGE, **there) for name, there in columns.items()}
     plain = {name: runs.split_values(_distance, **SAGE, **there).mean() for name, there in columns.items()}
     said = ", ".join(f"{value:.2f} at {name}" for name, value in plain.items())
