@@ -6,6 +6,7 @@ set -euo pipefail
 folder=$1 name=$2 n=${*: -1}
 names="DNS:$name,DNS:localhost,IP:127.0.0.1"
 [ $# -eq 4 ] && names="$names,IP:$3"
+[ ! -e "$folder/ca.crt" ] || { echo "$folder has keys already; with new ones every ca.crt that was handed out stops working" >&2; exit 2; }
 umask 077
 mkdir -p "$folder"
 cd "$folder"

@@ -176,7 +176,8 @@ class Run:
 
     def _drop_older_states(self, number: int) -> None:
         for path in self.path.glob("state-*.safetensors"):
-            if path != self._state_file(number):
+            stem = path.stem.removeprefix("state-")
+            if stem.isdecimal() and int(stem) < number:  # never a newer one: another worker may have taken the run over
                 path.unlink()
 
     def finish(self) -> None:

@@ -63,10 +63,12 @@ def reproduce(
     if dry:
         return dry_run(unique, store)
     check_inputs(not_stored(unique, store))
-    jobs = jobs or (1 if device != "cpu" else os.cpu_count() or 1)
-    _announce(items, unique, store, jobs, profile)
+    from fedcopl_lab.engine import ray_sweep, sweep
+
+    workers = jobs or (1 if device != "cpu" else os.cpu_count() or 1)
+    _announce(items, unique, store, workers, profile)
     start = time.perf_counter()
-    runs = _swept(unique, store, jobs, progress, engine)
+    runs = ray_sweep(unique, store, jobs, progress) if engine == "ray" else sweep(unique, store, workers, progress)
     if shard:
         print(f"shard {shard}: {len(runs)} runs are stored; when all shards are, `fedcopl-lab reproduce` draws them")
         return 0
@@ -77,12 +79,6 @@ def reproduce(
     if open_report:
         webbrowser.open(report.resolve().as_uri())
     return 0
-
-
-def _swept(configs: Sequence[RunConfig], store: Store, jobs: int, progress: bool, engine: str) -> list[Run]:
-    from fedcopl_lab.engine import ray_sweep, sweep
-
-    return (ray_sweep if engine == "ray" else sweep)(configs, store, jobs, progress)
 
 
 def _part(configs: Sequence[RunConfig], shard: str) -> list[RunConfig]:

@@ -52,8 +52,9 @@ def lease(root: Path, key: str, patience: float = PATIENCE) -> Iterator[bool]:
     finally:
         stop.set()
         thread.join()
-        if _holder(path).get("token") == mine:
-            path.unlink(missing_ok=True)
+        with suppress(OSError):  # the block's own error matters more; the lease lapses
+            if _holder(path).get("token") == mine:
+                path.unlink(missing_ok=True)
 
 
 def holder_of(root: Path, key: str) -> dict[str, Any]:
@@ -66,10 +67,14 @@ def _taken(path: Path, patience: float) -> str:
     token = uuid.uuid4().hex
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if _lapsed(path, patience):
+        lapsed = _lapsed(path, patience)
+        if lapsed is not None:
             aside = path.with_suffix(f".{token}.lapsed")
             with suppress(FileNotFoundError):
                 path.rename(aside)  # of several workers one succeeds
+                if _holder(aside).get("token", "") != lapsed:  # another was quicker, and this is its fresh lease
+                    with suppress(FileExistsError):
+                        os.link(aside, path)
                 aside.unlink()
         whole = path.with_suffix(f".{token}.new")
         whole.write_text(json.dumps({"token": token, "host": socket.gethostname(), "pid": os.getpid()}))
@@ -84,18 +89,18 @@ def _taken(path: Path, patience: float) -> str:
     return token
 
 
-def _lapsed(path: Path, patience: float) -> bool:
+def _lapsed(path: Path, patience: float) -> str | None:
+    """The token of a lease that lapsed, empty where the file is damaged; None while it holds or there is none."""
     holder = _holder(path)
-    if not holder:
-        return False
+    token = str(holder.get("token", ""))
     if holder.get("host") == socket.gethostname() and not _alive(int(holder["pid"])):
-        return True
+        return token
     probe = path.with_suffix(f".{uuid.uuid4().hex}.now")
     probe.touch()
     try:
-        return probe.stat().st_mtime - path.stat().st_mtime > patience
+        return token if probe.stat().st_mtime - path.stat().st_mtime > patience else None
     except FileNotFoundError:
-        return False
+        return None
     finally:
         probe.unlink()
 
@@ -122,7 +127,7 @@ def _renew(path: Path, token: str, stop: threading.Event, every: float) -> None:
     while not stop.wait(min(every, 1.0)):
         if time.monotonic() - last >= every:
             last = time.monotonic()
-            if _holder(path).get("token") != token:
-                return  # taken over while this machine was away
-            with suppress(OSError):
+            with suppress(OSError):  # a disk that is away for a moment
+                if _holder(path).get("token") != token:
+                    return  # taken over while this machine was away
                 os.utime(path)

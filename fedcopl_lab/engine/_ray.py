@@ -73,30 +73,33 @@ def _start(ray: Any, jobs: int | None) -> None:
 
 
 def _through(ray: Any, order: Sequence[RunConfig], store: Store, patience: float, bar: "tqdm[None]") -> None:
-    pending, there = [], ray.cluster_resources()
-    for config in order:
-        needs = needs_of(config)
+    there, needed = ray.cluster_resources(), {config: needs_of(config) for config in order}
+    for config, needs in needed.items():
         for name, wanted in (("CPU", needs.cpus), ("GPU", needs.gpus), ("memory", needs.bytes)):
             if wanted > there.get(name, 0):  # Ray would wait for a machine that never comes
                 raise FedCoPLError(f"{config.label} needs {name} {wanted:,}, all of Ray has {there.get(name, 0):,.0f}")
+    pending = []
+    for config, needs in needed.items():
         task = ray.remote(_work).options(
             num_cpus=needs.cpus, num_gpus=needs.gpus, memory=needs.bytes, max_retries=RETRIES, name=config.label
         )
         pending.append(task.remote(config.as_dict(), str(store.root), patience))
     keys = [key_of(config) for config in order]
-    while pending:
-        finished, pending = ray.wait(pending, timeout=POLL_SECONDS)
-        try:
+    lost = ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError, ray.exceptions.OutOfMemoryError
+    try:
+        while pending:
+            finished, pending = ray.wait(pending, timeout=POLL_SECONDS)
             ray.get(finished)
-        except ray.exceptions.RayTaskError as error:
-            cause = error.cause
-            raise cause if isinstance(cause, FedCoPLError) else error from None
-        except ray.exceptions.WorkerCrashedError as error:
-            raise FedCoPLError(
-                f"a run lost its worker {RETRIES + 1} times ({error}); start it alone to see why"
-            ) from error
-        bar.n = sum(rounds_stored(store.run(key)) for key in keys)
-        bar.refresh()
+            bar.n = sum(rounds_stored(store.run(key)) for key in keys)
+            bar.refresh()
+    except ray.exceptions.RayTaskError as error:
+        cause = error.cause
+        raise cause if isinstance(cause, FedCoPLError) else error from None
+    except lost as error:
+        raise FedCoPLError(f"a run lost its worker {RETRIES + 1} times ({error}); start it alone to see why") from error
+    finally:
+        for task in pending:  # where an error ends the sweep; stored rounds stay
+            ray.cancel(task, force=True)
 
 
 def _work(settings: dict[str, Any], root: str, patience: float) -> None:

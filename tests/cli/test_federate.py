@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedcopl_lab import configure
+from fedcopl_lab import configure, engine
 from fedcopl_lab.cli import main
 from fedcopl_lab.engine import shard_of
 from fedcopl_lab.paper import find_items
@@ -65,9 +65,7 @@ def test_a_shard_that_is_none(shard, capsys):
 
 
 def test_a_shard_of_stored_runs_says_what_comes_next(tmp_path, capsys, monkeypatch):
-    from fedcopl_lab.cli import _reproduce
-
-    monkeypatch.setattr(_reproduce, "_swept", lambda configs, *rest: list(configs))
+    monkeypatch.setattr(engine, "sweep", lambda configs, *rest: list(configs))
     ask = ["reproduce", "--items", "main Table 6", "--seeds", "0", "--quiet", "--out", str(tmp_path)]
     assert main([*ask, "--shard", "1/2"]) == 0
     told = capsys.readouterr().out

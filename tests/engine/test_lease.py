@@ -7,10 +7,11 @@ import sys
 import threading
 
 import pytest
+import torch
 
 from fedcopl_lab import FedCoPLError, configure
 from fedcopl_lab._identity import key_of
-from fedcopl_lab.engine import shard_of
+from fedcopl_lab.engine import _lease, shard_of
 from fedcopl_lab.engine._claimed import run_claimed
 from fedcopl_lab.engine._lease import holder_of, lease
 from fedcopl_lab.store import Store
@@ -82,6 +83,47 @@ def test_the_former_holder_leaves_the_new_ones_lease_alone(tmp_path):
         assert mine
         first.__exit__(None, None, None)
         assert holder_of(tmp_path, "run")["host"] == socket.gethostname()
+
+
+def test_a_damaged_lease_lapses_too(tmp_path):
+    path = tmp_path / ".leases" / "run.json"
+    path.parent.mkdir()
+    path.touch()
+    with lease(tmp_path, "run", patience=1000.0) as too_early:
+        assert not too_early
+    os.utime(path, (path.stat().st_mtime - 1200,) * 2)
+    with lease(tmp_path, "run", patience=1000.0) as mine:
+        assert mine
+
+
+def test_who_judged_an_old_lease_leaves_a_quicker_workers_fresh_one(tmp_path, monkeypatch):
+    path = tmp_path / ".leases" / "run.json"
+    old = lease(tmp_path, "run", patience=1000.0)
+    old.__enter__()
+    backdate(path, 1200)
+    judge = _lease._lapsed
+
+    def overtaken(path, patience):
+        judged = judge(path, patience)
+        monkeypatch.setattr(_lease, "_lapsed", judge)
+        quicker.__enter__()
+        return judged
+
+    quicker = lease(tmp_path, "run", patience=1000.0)
+    monkeypatch.setattr(_lease, "_lapsed", overtaken)
+    with lease(tmp_path, "run", patience=1000.0) as mine:
+        assert not mine
+        assert holder_of(tmp_path, "run")["host"] == socket.gethostname()
+    quicker.__exit__(None, None, None)
+    assert list(path.parent.iterdir()) == []
+
+
+def test_the_former_holder_of_a_run_leaves_newer_states(tmp_path):
+    former, later = (Store(tmp_path).run("run") for _ in range(2))
+    for number in (1, 2, 3):
+        later.commit({"round": number}, {"value": torch.tensor(number)}, 0.0)
+    former.commit({"round": 2}, {"value": torch.tensor(2)}, 0.0)
+    assert int(later.load_state()["value"]) == 3
 
 
 def test_a_holder_renews_it(tmp_path):

@@ -83,7 +83,7 @@ def _journals(terms: Terms, folders: Sequence[Path | str]) -> dict[int, Journal]
     missing = sorted(set(range(terms.n_clients)) - set(found))
     if missing:
         raise FedCoPLError(f"the folders of clients {missing} are missing; give all {terms.n_clients}")
-    return found
+    return dict(sorted(found.items()))
 
 
 class _PromptRounds:

@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import write_atomic
 from fedcopl_lab._run_files import read_tensors
 
@@ -20,10 +21,13 @@ class Journal:
 
     Args:
         folder: the client's own.
-        keep: rounds whose entries stay; None keeps all, which :func:`collect` needs to make a stored run.
+        keep: rounds whose entries stay, two or more, so that the last one can be done anew; None keeps all, which
+            :func:`collect` needs to make a stored run.
     """
 
     def __init__(self, folder: Path, keep: int | None = None) -> None:
+        if keep is not None and keep < 2:
+            raise FedCoPLError(f"keep={keep} leaves nothing to do a round anew from; keep 2 or more, or None")
         self.folder, self.keep = folder, keep
 
     def write(self, kind: str, round_index: int, digest: str, tensors: Mapping[str, Tensor]) -> None:
@@ -50,6 +54,10 @@ class Journal:
         entry = read_tensors(path) if path.is_file() else {}
         made_for = entry.pop(_DIGEST, None)
         return entry if made_for is not None and bytes(made_for.tolist()).hex() == digest else {}
+
+    def forget(self, kind: str, round_index: int) -> None:
+        """Remove the entry of a round, where there is one."""
+        self._path(kind, round_index).unlink(missing_ok=True)
 
     def latest(self, kind: str, before: int) -> dict[str, Tensor]:
         """The last entry of a kind from a round below ``before``; empty when there is none."""

@@ -51,6 +51,7 @@ class Answer:
         tensors: what it sends.
         numbers: counts that the server needs beside them, such as the selected images.
         refusal: why it did not do what it was asked; empty when it did.
+        delivered: False where the carrier knew nobody to bring the letter to.
     """
 
     client: int
@@ -59,6 +60,7 @@ class Answer:
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
     refusal: str = ""
+    delivered: bool = True
 
     @property
     def nbytes(self) -> int:

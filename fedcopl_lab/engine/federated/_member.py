@@ -11,7 +11,7 @@ from torch import Tensor
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.engine.federated._journal import Journal
-from fedcopl_lab.engine.federated._letters import Answer, Letter
+from fedcopl_lab.engine.federated._letters import Answer, Letter, digest_of
 from fedcopl_lab.engine.federated._shards import OwnImages, Terms
 from fedcopl_lab.models._training import torch_threads
 
@@ -29,7 +29,7 @@ class Member(ABC):
     """
 
     kinds: ClassVar[tuple[str, ...]]
-    """Letters that it understands."""
+    """Letters that it understands, in the order of a round: each leans on those before it."""
 
     def __init__(self, terms: Terms, images: OwnImages, journal: Journal) -> None:
         self.terms, self.images, self.journal = terms, images, journal
@@ -40,10 +40,13 @@ class Member(ABC):
         try:
             self._check(letter)
             with torch_threads(self.terms.config.threads):
-                entry = self.journal.done(letter.kind, letter.round, letter.digest)
+                digest = digest_of(f"{self.terms.key}/{letter.kind}", letter.round, letter.tensors)
+                entry = self.journal.done(letter.kind, letter.round, digest)
                 if not entry:
                     entry = self.work(letter)
-                    self.journal.write(letter.kind, letter.round, letter.digest, entry)
+                    for later in self.kinds[self.kinds.index(letter.kind) + 1 :]:
+                        self.journal.forget(later, letter.round)  # it came from what is done anew
+                    self.journal.write(letter.kind, letter.round, digest, entry)
                 return self.reply(letter, entry)
         except FedCoPLError as error:
             return Answer(self.client, letter.kind, letter.round, refusal=str(error))
@@ -75,7 +78,7 @@ def open_member(folder: Path | str, keep: int | None = None) -> Member:
 
     Args:
         folder: from :func:`fedcopl_lab.engine.federated.split`.
-        keep: rounds of the journal that stay; None keeps all.
+        keep: rounds of the journal that stay, two or more; None keeps all.
     """
     from fedcopl_lab.engine.federated._prompt_member import PromptMember
     from fedcopl_lab.engine.federated._semi_member import SemiMember

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.engine.federated._letters import Answer, Letter
+from fedcopl_lab.engine.federated._letters import Answer, Letter, payload
 from fedcopl_lab.steps import aggregate
 
 
@@ -49,18 +49,26 @@ class Summing(Protocol):
 
 @dataclass(frozen=True)
 class Expected:
-    """What the tensors of an answer must be.
+    """What an answer must hold.
 
     Attributes:
-        like: tensors of the right names, shapes and types.
+        like: tensors of the right names, shapes and types; whole numbers among them are counts, 0 or more.
         more: whether others may come with them.
+        numbers: the largest that each number may be; none may be below 0.
     """
 
     like: Mapping[str, Tensor] = field(default_factory=dict)
     more: bool = False
+    numbers: Mapping[str, int] = field(default_factory=dict)
 
-    def fault(self, tensors: Mapping[str, Tensor]) -> str:
-        """What is wrong with some tensors; empty when nothing is."""
+    def fault(self, answer: Answer) -> str:
+        """What is wrong with an answer; empty when nothing is."""
+        for name, most in self.numbers.items():
+            if not 0 <= answer.numbers.get(name, -1) <= most:
+                return f"sent {name}={answer.numbers.get(name)} instead of a number from 0 to {most:,}"
+        return self._fault_of(answer.tensors)
+
+    def _fault_of(self, tensors: Mapping[str, Tensor]) -> str:
         missing = sorted(set(self.like) - set(tensors))
         surplus = sorted(set(tensors) - set(self.like))
         if missing or (surplus and not self.more):
@@ -73,6 +81,8 @@ class Expected:
                 )
             if value.is_floating_point() and not bool(torch.isfinite(value).all()):
                 return f"sent {name} with values that are no numbers"
+            if wanted is not None and not value.is_floating_point() and bool((value < 0).any()):
+                return f"sent {name} with counts below 0"
         return ""
 
 
@@ -127,17 +137,20 @@ class Post:
         """
         if not letters:
             return {}
-        for client, letter in letters.items():
-            self._count(self.traffic.down, client, letter.nbytes)
         kind = next(iter(letters.values())).kind
         found: dict[int, Answer] = {}
+        undelivered: set[int] = set()
         for answer in self.carrier.exchange(letters):
+            if not answer.delivered:
+                undelivered.add(answer.client)
             fault = _fault(answer, letters, found, expected)
             if fault:
                 self.traffic.faults.append((answer.client, kind, fault))
             else:
                 found[answer.client] = answer
                 self._count(self.traffic.up, answer.client, answer.nbytes)
+        for client in set(letters) - undelivered:
+            self._count(self.traffic.down, client, letters[client].nbytes)
         blamed = {client for client, asked, _ in self.traffic.faults if asked == kind}
         silent = sorted(set(letters) - set(found) - blamed)
         self.traffic.faults += [(client, kind, "did not answer in time") for client in silent]
@@ -160,6 +173,8 @@ class Post:
             for client, letter in letters.items():
                 self._count(self.traffic.down, client, letter.nbytes)
             mean = self.carrier.mean(letters, like, weights)
+            for client in mean.clients:
+                self._count(self.traffic.up, client, payload(like))
             silent = sorted(set(letters) - set(mean.clients))
             self.traffic.faults += [(client, "train", "is not in the secure mean") for client in silent]
             return mean
@@ -176,13 +191,15 @@ def _fault(answer: Answer, letters: Mapping[int, Letter], found: Mapping[int, An
     letter = letters.get(answer.client)
     if letter is None:
         return "answered without having been asked"
+    if not answer.delivered:
+        return answer.refusal
     if answer.refusal:
         return f"refused: {answer.refusal}"
     if (answer.kind, answer.round) != (letter.kind, letter.round):
         return f"answered {answer.kind} of round {answer.round} instead of {letter.kind} of round {letter.round}"
     if answer.client in found:
         return "answered twice; the first answer counts"
-    return expected.fault(answer.tensors)
+    return expected.fault(answer)
 
 
 def _nobody(kind: str, asked: Sequence[int], faults: Sequence[tuple[int, str, str]]) -> str:

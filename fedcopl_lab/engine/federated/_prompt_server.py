@@ -100,7 +100,8 @@ class PromptServer:
     def last_words(self, state: PromptServerState, post: Post) -> dict[str, Any]:
         """Every client's accuracy on its own test images with the final prompts, as it reports it."""
         letters = {k: Letter("evaluate", state.round, self._prompts(state)) for k in range(self.config.n_clients)}
-        answers = post.ask(letters, Expected())
+        most = self.terms.n_images
+        answers = post.ask(letters, Expected(numbers={"correct": most, "n_test": most}))
         tested = [one.numbers for one in answers.values() if one.numbers.get("n_test")]
         if not tested:
             return {"accuracy": None, "accuracy_sample_mean": None}
@@ -117,7 +118,10 @@ class PromptServer:
         prompts = self._prompts(state) if send else {}
         n_classes = len(self.terms.class_names)
         counts = {"counts": torch.zeros(n_classes, dtype=torch.long)} if self.config.labeller == "CoPL" else {}
-        scored = post.ask({k: Letter("score", state.round, prompts) for k in everyone}, Expected(counts))
+        most = {"selected": self.terms.n_train}
+        wished = max(self.terms.n_train, self.config.shots * n_classes)  # a client may want more than it has
+        asked = Expected(counts, numbers={} if counts else most | {"wanted": wished})
+        scored = post.ask({k: Letter("score", state.round, prompts) for k in everyone}, asked)
         informed = set(scored) if send and self.config.shared else set()
         wanted, selected = (torch.zeros(self.config.n_clients, dtype=torch.long) for _ in range(2))
         if self.config.labeller != "CoPL":
@@ -133,7 +137,7 @@ class PromptServer:
         ).quota
         kind: Kind = "select"
         letters = {k: Letter(kind, state.round, {"quota": row}) for k, row in zip(scored, quota, strict=True)}
-        for k, answer in post.ask(letters, Expected()).items():
+        for k, answer in post.ask(letters, Expected(numbers=most)).items():
             wanted[k], selected[k] = int(letters[k].tensors["quota"].sum()), answer.numbers["selected"]
         return replace(state, wanted=wanted, selected=selected), informed
 

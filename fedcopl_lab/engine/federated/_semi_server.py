@@ -27,6 +27,7 @@ class SemiServer:
     """
 
     def __init__(self, terms: Terms) -> None:
+        self.terms = terms
         setting = terms.setting()
         assert isinstance(setting, SemiSetting)
         self.setting = setting
@@ -48,7 +49,8 @@ class SemiServer:
         messages = self.recipe.message(self.setting, state, participants)
         model = _named(MODEL, state.model)
         letters = {k: Letter("train", state.round, model | _named(EXTRA, messages[k])) for k in participants}
-        answers = post.ask(letters, Expected(model, more=True))
+        sizes = dict.fromkeys(("n_labelled", "n_pool"), self.terms.n_images)
+        answers = post.ask(letters, Expected(model, more=True, numbers=sizes))
         weights = torch.tensor(
             [self.method.weight(a.numbers["n_labelled"], a.numbers["n_pool"]) for a in answers.values()]
         )

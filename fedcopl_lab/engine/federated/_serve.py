@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from filelock import FileLock, Timeout
 from tqdm.auto import tqdm
 
 from fedcopl_lab._errors import FedCoPLError
@@ -56,7 +58,7 @@ def serve(folder: Path | str, carrier: Carrier, progress: bool = True) -> Run:
         The server's record, in the form of a run.
 
     Raises:
-        FedCoPLError: a round in which nobody answers.
+        FedCoPLError: a round in which nobody answers, or another server that leads the same federation.
 
     >>> serve("federation/server", Loopback(members), progress=False).rows["bytes_up"].tolist()
 
@@ -67,7 +69,7 @@ def serve(folder: Path | str, carrier: Carrier, progress: bool = True) -> Run:
     config, log = terms.config, Run(folder / "log")
     if log.complete:
         return log
-    with torch_threads(config.threads):
+    with _alone(folder), torch_threads(config.threads):
         server: Server = PromptServer(terms) if isinstance(config, PromptConfig) else SemiServer(terms)
         done = log.rounds_done()
         state = server.restored_state(log.load_state()) if done else server.initial_state()
@@ -81,6 +83,16 @@ def serve(folder: Path | str, carrier: Carrier, progress: bool = True) -> Run:
         write_atomic(folder / CLOSING, to_json(_closing(server, state, carrier)))
         log.finish()
     return log
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Two servers would each throw away the other's states."""
+    try:
+        with FileLock(folder / ".lock", timeout=0):
+            yield
+    except Timeout as error:
+        raise FedCoPLError(f"another server leads the federation of {folder}; stop it, or wait for its end") from error
 
 
 def _closing(server: Server, state: State, carrier: Carrier) -> dict[str, Any]:

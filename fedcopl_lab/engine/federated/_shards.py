@@ -106,9 +106,15 @@ class Terms:
     secret_noise: bool = False
 
     def write(self, folder: Path) -> None:
-        """Put them into a folder."""
-        values = {**dataclasses.asdict(self), "config": self.config.as_dict()}
-        write_atomic(folder / _TERMS, to_json(values))
+        """Put them into a folder.
+
+        Raises:
+            FedCoPLError: it holds those of another federation, whose log and journals would pass for this one's.
+        """
+        path, text = folder / _TERMS, to_json({**dataclasses.asdict(self), "config": self.config.as_dict()})
+        if path.is_file() and path.read_text(encoding="utf-8") != text:
+            raise FedCoPLError(f"{folder} holds the files of another federation; choose an empty folder")
+        write_atomic(path, text)
 
     @classmethod
     def read(cls, folder: Path) -> "Terms":
@@ -229,6 +235,7 @@ def split(config: RunConfig, folder: Path | str, aligned: bool = True, secret_no
     for k, one in enumerate(folders[1:]):
         own = _own_images(dataset, federation, k, config)
         (own if aligned else own.moved_up()).write(one)
+        one.chmod(0o700)  # other accounts of the machine have no business there
     return folders
 
 

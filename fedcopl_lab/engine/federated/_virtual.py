@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.data import Shard, load_manifest
 from fedcopl_lab.engine._memory import peak_bytes
@@ -22,7 +23,7 @@ from fedcopl_lab.methods import Setting
 from fedcopl_lab.models._glyphs import draw_glyphs
 from fedcopl_lab.seeding import torch_generator
 
-KEPT_ROUNDS = 1
+KEPT_ROUNDS = 2
 """Entries of each kind that a virtual client's journal keeps."""
 
 
@@ -44,7 +45,7 @@ def virtual_terms(config: PromptConfig, folder: Path | str, n_train: int = 12, n
     known = load_manifest("digits")
     terms = Terms(
         config=config,
-        key=f"virtual-{n_train}-{n_test}-{config.n_clients}-{config.seed}",
+        key=f"virtual-{n_train}-{n_test}-{key_of(config)}",
         class_names=tuple(known.classes),
         template=known.template,
         image_shape=(3, *known.image_size),

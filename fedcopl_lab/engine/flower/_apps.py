@@ -74,7 +74,7 @@ def _lead(folder: str | None, secure: bool, grid: Any, context: Any) -> None:
         if not isinstance(terms.config, PromptConfig) or not terms.config.shared:
             raise FedCoPLError(f"secure aggregation sums prompts; {terms.config.label} sends none that are summed")
         carrier = SecureCarrier
-    serve(str(chosen), carrier(grid, terms.key, terms.n_clients, patience), progress=False)
+    serve(str(chosen), carrier(grid, terms.key, patience), progress=False)
 
 
 def _is_secure(secure: bool, context: Any) -> bool:

@@ -22,13 +22,12 @@ class FlowerCarrier:
     Args:
         grid: Flower's.
         key: of the run.
-        n_clients: clients to wait for at the start.
         patience: seconds to wait for nodes to appear, and for the answers to a batch of letters.
         poll: seconds between two looks.
     """
 
-    def __init__(self, grid: Any, key: str, n_clients: int, patience: float = 600.0, poll: float = 0.1) -> None:
-        self.grid, self.key, self.n_clients = grid, key, n_clients
+    def __init__(self, grid: Any, key: str, patience: float = 600.0, poll: float = 0.1) -> None:
+        self.grid, self.key = grid, key
         self.patience, self.poll = patience, poll
         self._nodes: dict[int, int] = {}
         self._asked: set[int] = set()  # nodes
@@ -39,19 +38,21 @@ class FlowerCarrier:
     def exchange(self, letters: Mapping[int, Letter]) -> Iterator[Answer]:
         """See :class:`fedcopl_lab.engine.federated.Carrier`."""
         self._find(set(letters))
+        for client in set(letters) - set(self._nodes):
+            yield _not_done(client, letters[client], "no node holds its files", delivered=False)
         waiting, attempts = self._send(letters), dict.fromkeys(letters, 1)
         for message_id, reply in self._replies(waiting, self.patience):
             client = waiting.pop(message_id)
             letter = letters[client]
             if not reply.has_error():
                 self._wire["wire_up"] += wire_bytes(reply)
-                yield answer_of(reply.content)
+                yield _read(reply.content, client, letter)
             elif attempts[client] < ATTEMPTS:
                 attempts[client] += 1
                 waiting |= self._send({client: letter})
             else:
                 self._asked.discard(self._nodes.pop(client, -1))  # to be asked again: it may come back
-                yield Answer(client, letter.kind, letter.round, refusal=f"its node failed ({reply.error.reason})")
+                yield _not_done(client, letter, f"its node failed ({reply.error.reason})")
 
     def measured(self) -> dict[str, int]:
         """Bytes of the serialised messages since the last call."""
@@ -105,3 +106,18 @@ class FlowerCarrier:
             if not waiting or time.monotonic() >= deadline:
                 return
             time.sleep(self.poll)
+
+
+def _read(content: Any, client: int, letter: Letter) -> Answer:
+    """The answer of the node that holds a client's files, which can speak for no other client."""
+    try:
+        answer = answer_of(content)
+    except (KeyError, TypeError, ValueError) as error:
+        return _not_done(client, letter, f"its answer cannot be read ({type(error).__name__}: {error})")
+    if answer.client != client:
+        return _not_done(client, letter, f"its node answered for client {answer.client}")
+    return answer
+
+
+def _not_done(client: int, letter: Letter, why: str, delivered: bool = True) -> Answer:
+    return Answer(client, letter.kind, letter.round, refusal=why, delivered=delivered)

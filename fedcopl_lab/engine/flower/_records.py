@@ -46,7 +46,7 @@ def answer_of(records: Any) -> Answer:
 
 
 def wire_bytes(message: Any) -> int:
-    """Bytes of a message as Flower serialises it, envelope, names and shapes included."""
+    """Bytes of a message's content as Flower serialises it, names and shapes included."""
     serde = need("flwr.common.serde")
     return int(serde.recorddict_to_proto(message.content).ByteSize()) if message.has_content() else 0
 

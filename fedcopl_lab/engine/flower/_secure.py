@@ -40,12 +40,11 @@ class SecureCarrier(FlowerCarrier):
             weights: of the clients.
 
         Raises:
-            FedCoPLError: fewer than three clients, or too few that answer.
+            FedCoPLError: fewer than three clients at the start or in the mean, or too few that answer.
         """
-        if len(letters) < 3:
-            raise FedCoPLError(f"{len(letters)} clients take part; secure aggregation needs 3 or more")
         self._find(set(letters))
         nodes = {client: self._nodes[client] for client in letters if client in self._nodes}
+        _enough(len(nodes), "take part")
         done = _Protocol(_CountingGrid(self.grid, self._wire), self.patience, max(weights.values())).run(
             {nodes[client]: to_records(letters[client], self.key) for client in nodes}
         )
@@ -53,11 +52,20 @@ class SecureCarrier(FlowerCarrier):
             raise FedCoPLError("secure aggregation broke off: too few clients answered; start their nodes and resume")
         vectors, active = done
         answered = sorted(client for client, node in nodes.items() if node in active)
+        _enough(len(answered), "are in the mean")
         means = {
             name: torch.from_numpy(np.asarray(vector)).to(one.dtype)
             for (name, one), vector in zip(like.items(), vectors, strict=True)
         }
         return Mean(means, answered)
+
+
+def _enough(n_clients: int, what: str) -> None:
+    """Of a mean of two each could work out the other's prompt."""
+    if n_clients < 3:
+        raise FedCoPLError(
+            f"{n_clients} clients {what}; secure aggregation needs 3 or more; start all nodes and resume"
+        )
 
 
 def secure_answer(answer: Answer, message: Any) -> Any:

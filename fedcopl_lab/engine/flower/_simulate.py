@@ -49,7 +49,7 @@ def simulate(
             client_app(home),
             num_supernodes=config.n_clients,
             backend_config={
-                "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
+                "client_resources": {"num_cpus": 1, "num_gpus": 1 / processes if config.device != "cpu" else 0.0},
                 "init_args": {"num_cpus": processes, "include_dashboard": False},
             },
         )

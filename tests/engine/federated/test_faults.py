@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError, aggregate
 from fedcopl_lab._files import read_json
 from fedcopl_lab.engine.federated import Answer, Letter, Loopback, collect, serve, split
@@ -165,3 +166,78 @@ def test_clients_are_missing_when_files_are_collected(small, federated):
     _, folders = federated(small(rounds=1))
     with pytest.raises(FedCoPLError, match=r"clients \[2\] are missing; give all 3"):
         collect(folders[0], folders[1:3])
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "text"),
+    [
+        ("score", lambda a: with_tensors(a, lambda v: v - 1000), "sent counts with counts below 0"),
+        ("select", lambda a: [replace(a, numbers={})], "sent selected=None instead of a number from 0 to"),
+        ("select", lambda a: [replace(a, numbers={"selected": 10**12})], "sent selected=1000000000000 instead of"),
+        ("select", lambda a: [replace(a, numbers={"selected": -1})], "sent selected=-1 instead of"),
+    ],
+)
+def test_numbers_that_cannot_be_are_not_counted(small, federated, kind, change, text):
+    log, _ = federated(small(rounds=1), meddle=only(kind, 1, change))
+    row = log.records()[0]
+    assert row["answered"] == [0, 2]
+    assert [(fault["client"], fault["kind"]) for fault in row["faults"]] == [(1, kind)]
+    assert text in row["faults"][0]["what"]
+
+
+def test_a_last_test_without_numbers_does_not_keep_a_federation_open(small, federated):
+    def silent_about_tests(letter, answer):
+        return [replace(answer, numbers={}) if (letter.kind, answer.client) == ("evaluate", 1) else answer]
+
+    log, folders = federated(small(rounds=1), meddle=silent_about_tests)
+    assert log.complete
+    assert read_json(folders[0] / "closing.json")["faults"][0]["client"] == 1
+
+
+def test_a_label_phase_done_anew_trains_anew(tmp_path, small, opened, promised_bytes):
+    """Client 2 misses the scoring, the others train on labels of two clients' quota, and the server dies."""
+    config = small(rounds=1)
+    folders = split(config, tmp_path / "federation")
+
+    class Dead(Exception):
+        pass
+
+    def without_client_2_until_the_end(letter, answer):
+        if letter.kind == "train" and answer.client == 0:  # the last of them to answer
+            raise Dead
+        return [] if (letter.kind, answer.client) == ("score", 2) else [answer]
+
+    with pytest.raises(Dead):
+        serve(folders[0], Loopback(opened(config, tmp_path / "federation"), without_client_2_until_the_end), False)
+    stale = Journal(folders[1] / "journal").read("train", 0)["visual"]
+    serve(folders[0], Loopback(opened(config, tmp_path / "federation")), progress=False)
+    assert not torch.equal(Journal(folders[1] / "journal").read("train", 0)["visual"], stale)
+    local = lab.run(config, Store(tmp_path / "local"), progress=False)
+    collected = collect(folders[0], folders[1:][::-1], Store(tmp_path / "collected"))
+    assert promised_bytes(collected) == promised_bytes(local)
+
+
+def test_a_folder_that_holds_another_federation_is_not_taken_for_this_one(tmp_path, small):
+    split(small(rounds=1), tmp_path)
+    split(small(rounds=1), tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(FedCoPLError, match="holds the files of another federation; choose an empty folder"):
+        split(small(rounds=1, lr=0.2), tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_two_servers_do_not_lead_one_federation(tmp_path, small, opened):
+    config = small(rounds=1)
+    folders = split(config, tmp_path)
+
+    def meanwhile(letter, answer):
+        with pytest.raises(FedCoPLError, match="another server leads the federation"):
+            serve(folders[0], Loopback(opened(config, tmp_path)), progress=False)
+        return [answer]
+
+    assert serve(folders[0], Loopback(opened(config, tmp_path), meanwhile), progress=False).complete
+
+
+def test_a_journal_that_could_not_do_a_round_anew_is_refused(tmp_path):
+    with pytest.raises(FedCoPLError, match="keep=1 leaves nothing"):
+        Journal(tmp_path, keep=1)

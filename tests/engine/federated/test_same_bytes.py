@@ -1,5 +1,7 @@
 """A federation of separate clients stores the bytes of one process, and sends what the formula says."""
 
+import os
+
 import pytest
 import torch
 
@@ -72,7 +74,7 @@ def test_bytes_sent_are_those_of_the_formula(small, federated, method):
 
 def test_the_servers_folder_holds_no_image_no_text_prompt_and_no_label(small, federated):
     log, folders = federated(small())
-    assert sorted(path.name for path in folders[0].iterdir()) == ["closing.json", "federation.json", "log"]
+    assert sorted(path.name for path in folders[0].iterdir()) == [".lock", "closing.json", "federation.json", "log"]
     assert sorted(log.load_state()) == ["round", "selected", "server.visual", "wanted"]
 
 
@@ -85,6 +87,7 @@ def test_a_clients_folder_holds_its_own_images_and_the_labels_of_its_tests(small
     seen = []
     for k, folder in enumerate(split(config, tmp_path / "federation")[1:]):
         own = OwnImages.read(folder)
+        assert os.name == "nt" or folder.stat().st_mode & 0o777 == 0o700
         assert own.positions.tolist() == sorted([*federation.shards[k].train, *federation.shards[k].test])
         known = own.positions[own.labels != UNKNOWN]
         assert known.tolist() == sorted(federation.shards[k].test)

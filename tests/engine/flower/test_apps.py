@@ -1,5 +1,7 @@
 """The Flower apps, with and without SecAgg+, through a grid in this process."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -20,10 +22,12 @@ pytestmark = [pytest.mark.cluster]
 def carried(tmp_path, direct_grid):
     """Function: a federation through Flower's apps; the server's record, and all folders."""
 
-    def run(config, carrier=FlowerCarrier, dead=(), patience=0.5, fails=(), **options):
+    def run(config, carrier=FlowerCarrier, dead=(), patience=0.5, fails=(), n_nodes=None, **options):
         folders = split(config, tmp_path / "federation")
-        grid = direct_grid(client_app(tmp_path / "federation", **options), config.n_clients, dead, fails=fails)
-        return serve(folders[0], carrier(grid, lab_key(folders), config.n_clients, patience, 0.01), False), folders
+        grid = direct_grid(
+            client_app(tmp_path / "federation", **options), n_nodes or config.n_clients, dead, fails=fails
+        )
+        return serve(folders[0], carrier(grid, lab_key(folders), patience, 0.01), False), folders
 
     return run
 
@@ -62,6 +66,53 @@ def test_a_node_that_fails_every_time_is_left_out(small, carried):
     row = log.records()[0]
     assert row["answered"] == [0, 2]
     assert row["faults"] == [{"client": 1, "kind": "train", "what": "refused: its node failed (ClientApp raised)"}]
+
+
+def test_a_client_without_a_node_is_sent_nothing(small, carried):
+    log, _ = carried(small(rounds=1), n_nodes=2)
+    row = log.records()[0]
+    assert row["answered"] == [0, 1]
+    assert sorted(row["bytes_down_by_client"]) == ["0", "1"]
+    assert {"client": 2, "kind": "score", "what": "no node holds its files"} in row["faults"]
+
+
+def test_a_node_speaks_for_its_own_client_alone(small, carried, monkeypatch):
+    from fedcopl_lab.engine.federated import Member
+
+    honest = Member.answer
+
+    def as_client_0(self, letter):
+        answer = honest(self, letter)
+        return replace(answer, client=0) if (letter.kind, self.client) == ("train", 1) else answer
+
+    monkeypatch.setattr(Member, "answer", as_client_0)
+    row = carried(small(rounds=1))[0].records()[0]
+    assert row["answered"] == [0, 2]
+    assert row["faults"] == [{"client": 1, "kind": "train", "what": "refused: its node answered for client 0"}]
+
+
+def test_an_answer_that_cannot_be_read_ends_nothing(small, carried, monkeypatch):
+    from fedcopl_lab.engine.flower import _records
+
+    honest = _records.answer_records
+
+    def headless(answer):
+        records = honest(answer)
+        if (answer.kind, answer.client) == ("train", 1):
+            del records["head"]
+        return records
+
+    monkeypatch.setattr(_records, "answer_records", headless)
+    row = carried(small(rounds=1))[0].records()[0]
+    assert row["answered"] == [0, 2]
+    assert "refused: its answer cannot be read (KeyError" in row["faults"][0]["what"]
+
+
+def test_two_of_three_nodes_are_too_few_to_hide_among(small, carried):
+    from fedcopl_lab.engine.flower._secure import SecureCarrier
+
+    with pytest.raises(FedCoPLError, match="2 clients take part; secure aggregation needs 3 or more"):
+        carried(small(rounds=1, labeller="FPL", method="PromptFL"), SecureCarrier, n_nodes=2, secure=True)
 
 
 def test_the_secure_mean_is_the_mean_up_to_rounding(small, carried):
@@ -133,7 +184,7 @@ def test_a_client_without_a_folder_says_where_it_is_named(direct_grid):
 def test_a_client_of_another_run_is_not_taken(tmp_path, small, direct_grid):
     config = small(rounds=1)
     split(config, tmp_path)
-    carrier = FlowerCarrier(direct_grid(client_app(tmp_path), 3), "another run", 3, patience=0.2, poll=0.01)
+    carrier = FlowerCarrier(direct_grid(client_app(tmp_path), 3), "another run", patience=0.2, poll=0.01)
     carrier._find({0, 1, 2})
     assert carrier._nodes == {}
     assert client_folder(tmp_path, 0).is_dir()
