@@ -13,7 +13,7 @@ help:
 	@echo "make reproduce   compute the tables and figures, write figures/report.html"
 	@echo "                 (PROFILE=mini for CIFAR, ITEMS='...' for some of them)"
 	@echo "make test        lint, types, unit tests, every notebook"
-	@echo "make stress      kills, faults, bad input and load, counted into tests/stress/last_run.csv (about 20 minutes)"
+	@echo "make stress      kills, faults, bad input and load, counted into tests/stress/last_run.csv (about 25 minutes)"
 	@echo "make lab         JupyterLab on notebooks/"
 	@echo "make lint        lint and types only"
 
