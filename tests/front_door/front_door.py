@@ -96,6 +96,7 @@ def pages() -> dict[Path, str]:
         ROOT / "README.md": {
             "items": items_markdown(),
             "mini": beside_markdown("fedcopl_main_table1", "mini"),
+            "main Table 3 in mini": beside_markdown("fedcopl_main_table3", "mini"),
             "SAGE in mini": beside_markdown("sage_main_table1", "mini"),
             "claims in mini": claims_markdown("mini"),
         },
