@@ -28,6 +28,8 @@ def test_every_number_names_the_run_that_gave_it():
     assert set(numbers[numbers["key"].isna()]["item"]) <= {"fedcopl_supp_table1"}, "counted in the manifests"
     assert (runs["profile"] == "mini").all()
     assert runs[["hardware", "packages", "threads"]].notna().all(axis=None)
-    seeds = trained.groupby(["item", "series", "column", "metric"])["seed"].nunique()
-    pictures_of_one_run = {item.id for item in ITEMS if item.seeds is not None} | {"sage_main_fig7"}
+    # how right a kind of label is has no value in a run that gave none of them
+    always = trained[~trained["metric"].str.startswith("label_accuracy_")]
+    seeds = always.groupby(["item", "series", "column", "metric"])["seed"].nunique()
+    pictures_of_one_run = {item.id for item in ITEMS if item.seeds is not None}
     assert (seeds[~seeds.index.get_level_values("item").isin(pictures_of_one_run)] >= 3).all()
