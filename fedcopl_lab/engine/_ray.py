@@ -68,8 +68,18 @@ def ray_sweep(
 def _start(ray: Any, jobs: int | None) -> None:
     if "RAY_ADDRESS" in os.environ:
         ray.init(log_to_driver=False)
-    else:
-        ray.init(num_cpus=jobs or os.cpu_count() or 1, include_dashboard=False, log_to_driver=False)
+        return
+    for last in (False, True):
+        try:
+            ray.init(num_cpus=jobs or os.cpu_count() or 1, include_dashboard=False, log_to_driver=False)
+            return
+        except Exception as error:  # Ray gives up after half a minute, which a busy machine may need
+            ray.shutdown()
+            if last:
+                raise FedCoPLError(
+                    f"Ray did not start ({error}); try again when the machine is less busy, or start it yourself with "
+                    "`ray start --head` and set RAY_ADDRESS=127.0.0.1:6379"
+                ) from error
 
 
 def _through(ray: Any, order: Sequence[RunConfig], store: Store, patience: float, bar: "tqdm[None]") -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fedcopl_lab import configure
+from fedcopl_lab import FedCoPLError, configure
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.store import Store
 
@@ -44,3 +44,30 @@ def test_what_cannot_be_run_is_told_and_the_others_stay(tmp_path, apart):
     assert "bad run: n_clients=200" in told
     assert "needs memory 1,000,000,000,000,000" in told.split("large run:")[1]
     assert Store(tmp_path).run(key_of(configure("smoke", rounds=1, **QUICK))).complete
+
+
+class SlowRay:
+    """Ray whose first starts fail as they do on a busy machine."""
+
+    def __init__(self, failures):
+        self.failures, self.started = failures, 0
+
+    def init(self, **settings):
+        self.failures -= 1
+        if self.failures >= 0:
+            raise Exception("The current node timed out during startup.")
+        self.started += 1
+
+    def shutdown(self):
+        self.started = 0
+
+
+def test_ray_is_started_again_once(monkeypatch):
+    from fedcopl_lab.engine import _ray
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    slow = SlowRay(1)
+    _ray._start(slow, 2)
+    assert slow.started == 1
+    with pytest.raises(FedCoPLError, match=r"Ray did not start \(The current node timed out.*less busy"):
+        _ray._start(SlowRay(2), 2)

@@ -4,6 +4,10 @@ A client's app runs in a new process for every message, so that torch is loaded 
 compute.
 """
 
+import os
+import sys
+import threading
+import time
 from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
@@ -42,9 +46,10 @@ def client_app(folder: Path | str | None = None, secure: bool = False) -> Any:
     """The ``ClientApp``: answers for the client whose files are in a folder.
 
     Args:
-        folder: of a simulation, with all clients' folders; None takes ``folder`` of the node configuration that
-            the SuperNode was started with: the one client's, or one that holds its folders of several federations
-            by the name that ``federation`` of the run configuration gives.
+        folder: of a simulation, with all clients' folders, which ``clients-folder`` of the run configuration may
+            name too; None takes ``folder`` of the node configuration that the SuperNode was started with: the one
+            client's, or one that holds its folders of several federations by the name that ``federation`` of the
+            run configuration gives.
         secure: send masked prompts only, by SecAgg+; ``secure`` of the run configuration does the same.
 
     Shown in notebook ``federation``.
@@ -74,7 +79,22 @@ def _lead(folder: str | None, secure: bool, grid: Any, context: Any) -> None:
         if not isinstance(terms.config, PromptConfig) or not terms.config.shared:
             raise FedCoPLError(f"secure aggregation sums prompts; {terms.config.label} sends none that are summed")
         carrier = SecureCarrier
+    _end_with_starter()
     serve(str(chosen), carrier(grid, terms.key, patience), progress=False)
+
+
+def _end_with_starter() -> None:
+    """End with the SuperLink: Flower's process for the app outlives it and would keep the next one from leading."""
+    if Path(sys.argv[0]).name != "flwr-serverapp":
+        return  # a simulation, in the user's own process
+    starter = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == starter:
+            time.sleep(0.5)
+        os._exit(1)  # stored rounds stay
+
+    threading.Thread(target=watch, daemon=True, name="starter").start()
 
 
 def _is_secure(secure: bool, context: Any) -> bool:
@@ -119,8 +139,12 @@ def _folder(home: str | None, context: Any) -> str:
     config = context.node_config
     if config.get("folder"):
         return str(Path(str(config["folder"])) / str(context.run_config.get("federation", "")))
-    if home is None:
-        raise FedCoPLError("no folder for this client; start the SuperNode with --node-config 'folder=\"/path\"'")
+    home = home or str(context.run_config.get("clients-folder", ""))
+    if not home:
+        raise FedCoPLError(
+            "no folder for this client; start the SuperNode with --node-config 'folder=\"/path\"', or, in a "
+            "simulation, flwr run with --run-config 'clients-folder=\"/path\"'"
+        )
     from fedcopl_lab.engine.federated._shards import client_folder
 
     return str(client_folder(home, int(config["partition-id"])))
