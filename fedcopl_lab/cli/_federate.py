@@ -3,6 +3,7 @@
 import argparse
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from fedcopl_lab._errors import FedCoPLError
@@ -81,7 +82,7 @@ def _config(options: argparse.Namespace) -> RunConfig:
     settings = {"seed": options.seed, **parse_settings(options.settings)}
     config: RunConfig = configure(options.profile, method=options.method, **settings)
     if isinstance(config, PromptConfig) and "clients_per_forward" not in settings:
-        config = configure(options.profile, method=options.method, **settings, clients_per_forward=1)
+        return replace(config, clients_per_forward=1)
     return config
 
 

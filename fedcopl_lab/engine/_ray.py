@@ -13,7 +13,7 @@ from fedcopl_lab.config import RunConfig, config_from
 from fedcopl_lab.engine._claimed import run_claimed
 from fedcopl_lab.engine._lease import PATIENCE
 from fedcopl_lab.engine._needs import needs_of
-from fedcopl_lab.engine._sweep import POLL_SECONDS, in_order, n_rounds, rounds_stored
+from fedcopl_lab.engine._sweep import POLL_SECONDS, in_order, n_rounds, show_stored
 from fedcopl_lab.engine.flower._need import need
 from fedcopl_lab.store import Run, Store
 
@@ -100,8 +100,7 @@ def _through(ray: Any, order: Sequence[RunConfig], store: Store, patience: float
         while pending:
             finished, pending = ray.wait(pending, timeout=POLL_SECONDS)
             ray.get(finished)
-            bar.n = sum(rounds_stored(store.run(key)) for key in keys)
-            bar.refresh()
+            show_stored(bar, [store.run(key) for key in keys])
     except ray.exceptions.RayTaskError as error:
         cause = error.cause
         raise cause if isinstance(cause, FedCoPLError) else error from None

@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -57,7 +57,7 @@ def sweep(
 def in_order(configs: Sequence[RunConfig], store: Store) -> list[RunConfig]:
     """The runs that are not stored, each once; the longest first, so that no worker ends alone with a long one."""
     waiting = {key: c for key, c in zip(map(key_of, configs), configs, strict=True) if not store.run(key).complete}
-    return sorted(waiting.values(), key=lambda config: -config.rounds * config.local_epochs)
+    return _longest_first(waiting.values())
 
 
 def shard_of(configs: Sequence[RunConfig], part: int, parts: int) -> list[RunConfig]:
@@ -80,8 +80,11 @@ def shard_of(configs: Sequence[RunConfig], part: int, parts: int) -> list[RunCon
         raise FedCoPLError(
             f"shard {part}/{parts} does not exist; give 1/{max(parts, 1)} to {max(parts, 1)}/{max(parts, 1)}"
         )
-    unique = sorted(dict.fromkeys(configs), key=lambda config: -config.rounds * config.local_epochs)
-    return unique[part - 1 :: parts]
+    return _longest_first(dict.fromkeys(configs))[part - 1 :: parts]
+
+
+def _longest_first(configs: Iterable[RunConfig]) -> list[RunConfig]:
+    return sorted(configs, key=lambda config: -config.rounds * config.local_epochs)
 
 
 def _one_by_one(order: Sequence[RunConfig], store: Store, bar: "tqdm[None]") -> None:
@@ -109,8 +112,7 @@ def _in_processes(order: Sequence[RunConfig], store: Store, jobs: int, bar: "tqd
                 finished, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
                 for future in finished:
                     future.result()
-                bar.n = sum(rounds_stored(store.run(key)) for key in keys)
-                bar.refresh()
+                show_stored(bar, [store.run(key) for key in keys])
         except BaseException as error:
             for process in multiprocessing.active_children():
                 if process not in others:
@@ -161,6 +163,7 @@ def n_rounds(configs: Sequence[RunConfig]) -> int:
     return sum(max(config.rounds, 1) for config in configs)
 
 
-def rounds_stored(run: Run) -> int:
-    """Rounds of a run that are stored, counted alike."""
-    return max(run.rounds_done(), 1) if run.complete else run.rounds_done()
+def show_stored(bar: "tqdm[None]", runs: Iterable[Run]) -> None:
+    """Move a bar to the rounds of some runs that are stored, counted like :func:`n_rounds`."""
+    bar.n = sum(max(run.rounds_done(), 1) if run.complete else run.rounds_done() for run in runs)
+    bar.refresh()

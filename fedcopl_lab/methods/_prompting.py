@@ -120,6 +120,10 @@ class PromptMethod:
         every = self.config.refresh_every
         return round_index % every == 0 if every else round_index == 0
 
+    def phase_number(self, round_index: int) -> int:
+        """Which label phase's labels the round after so many trains on, counted from 0."""
+        return round_index // self.config.refresh_every if self.config.refresh_every else 0
+
     def _label(self, state: FederationState) -> LabelPhase:
         return self.phase_of(self.client_scores(state, range(self.config.n_clients)), state.round)
 
@@ -141,7 +145,7 @@ class PromptMethod:
             logits,
             self.config,
             n_train=self.setting.n_train,
-            phase=round_index // self.config.refresh_every if self.config.refresh_every else 0,
+            phase=self.phase_number(round_index),
             seed=self.stream_seed,
             true_labels=self._true_labels() if self.config.labeller == "true" else None,
         )

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from fedcopl_lab.paper.items import Item
 from fedcopl_lab.report._curves import headline, looks_of
 from fedcopl_lab.report._style import DOUBLE, FAINT, QUIET, Look, legend_handle, new_figure, percent_axis
-from fedcopl_lab.report._words import is_own, metric_name, order
+from fedcopl_lab.report._words import axis_name, is_own, order
 
 _AXES = {"K": "clients K", "R": "participation R, share of the clients in a round"}
 
@@ -31,7 +31,7 @@ def lines_picture(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
             _panel(axes, part, looks, gaps)
             axes.set_xlabel(_AXES[varied])
             axes.set_title(data)
-        row[0].set_ylabel(f"{metric_name('accuracy').replace(', ', ',' + chr(10))} (%)")
+        row[0].set_ylabel(axis_name("accuracy"))
     handles = [legend_handle(name, look) for name, look in looks.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), columnspacing=1.2)
     headline(figure, item, lines, profile, "accuracy", "mean ± std", [one for _, one in missing])

@@ -180,6 +180,11 @@ def metric_name(metric: str, item_id: str = "") -> str:
     return _METRICS.get(metric, metric.replace("_", " "))
 
 
+def axis_name(metric: str) -> str:
+    """A share in percent as the name of an axis, in two lines where it is long."""
+    return f"{metric_name(metric).replace(', ', ',' + chr(10))} (%)"
+
+
 def is_own(series: str) -> bool:
     """Whether a row is a paper's own method."""
     return "FedCoPL" in series or series == "SAGE"

@@ -23,18 +23,6 @@ def small():
     return lambda **changes: lab.configure("smoke", **{**SMALL, **changes})
 
 
-@pytest.fixture
-def promised_bytes():
-    """Function: what a run key promises: everything but where and how fast it was computed."""
-
-    def read(run):
-        unpromised = ("environment.json", "seconds.json")
-        files = sorted(p for p in run.path.rglob("*") if p.is_file() and p.name not in unpromised)
-        return {str(p.relative_to(run.path)): p.read_bytes() for p in files}
-
-    return read
-
-
 def started_under(marker):
     """Processes, dead ones left out, in whose environment a text stands; none where there is no /proc."""
     found = []

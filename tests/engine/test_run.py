@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from stored_bytes import promised_bytes
 
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
@@ -17,12 +18,6 @@ from fedcopl_lab._identity import key_of
 from fedcopl_lab.store import Store
 
 SHORT = {"rounds": 3, "local_epochs": 1, "refresh_every": 2}
-
-
-def promised_bytes(run):
-    """What the run key promises: everything but where and how fast it was computed."""
-    files = sorted(p for p in run.path.rglob("*") if p.is_file() and p.name not in ("environment.json", "seconds.json"))
-    return {str(p.relative_to(run.path)): p.read_bytes() for p in files}
 
 
 def compute_in_process(config, root, wait=True):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from stored_bytes import promised_bytes
 
 import fedcopl_lab as lab
 from fedcopl_lab.methods import open_method
@@ -11,12 +12,6 @@ from fedcopl_lab.methods._semi_rows import ROW_KEYS
 from fedcopl_lab.store import Store
 
 SHORT = {"rounds": 3, "width": 0.25, "n_probe": 20, "steps_per_epoch": 3, "threshold": 0.5, "participation": 0.1}
-
-
-def promised_bytes(run):
-    """What the run key promises: everything but where and how fast it was computed."""
-    files = sorted(p for p in run.path.rglob("*") if p.is_file() and p.name not in ("environment.json", "seconds.json"))
-    return {str(p.relative_to(run.path)): p.read_bytes() for p in files}
 
 
 def config_of(method="SAGE", **changes):

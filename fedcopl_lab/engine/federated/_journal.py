@@ -43,17 +43,12 @@ class Journal:
 
     def read(self, kind: str, round_index: int) -> dict[str, Tensor]:
         """The entry of a round; empty when there is none."""
-        path = self._path(kind, round_index)
-        entry = read_tensors(path) if path.is_file() else {}
-        entry.pop(_DIGEST, None)
-        return entry
+        return self._entry(kind, round_index)[0]
 
     def done(self, kind: str, round_index: int, digest: str) -> dict[str, Tensor]:
         """The entry that was made for this very letter; empty when it is new."""
-        path = self._path(kind, round_index)
-        entry = read_tensors(path) if path.is_file() else {}
-        made_for = entry.pop(_DIGEST, None)
-        return entry if made_for is not None and bytes(made_for.tolist()).hex() == digest else {}
+        entry, made_for = self._entry(kind, round_index)
+        return entry if made_for == digest else {}
 
     def forget(self, kind: str, round_index: int) -> None:
         """Remove the entry of a round, where there is one."""
@@ -70,8 +65,14 @@ class Journal:
 
     def newest(self) -> int:
         """The highest round of any entry, -1 before the first."""
-        numbers = [int(path.stem.rsplit("-", 1)[1]) for path in self.folder.glob("*-[0-9]*.safetensors")]
-        return max(numbers, default=-1)
+        return max(self.rounds("*"), default=-1)
+
+    def _entry(self, kind: str, round_index: int) -> tuple[dict[str, Tensor], str]:
+        """The entry of a round and the digest of its letter, both empty when there is none."""
+        path = self._path(kind, round_index)
+        entry = read_tensors(path) if path.is_file() else {}
+        digest = entry.pop(_DIGEST, None)
+        return entry, "" if digest is None else bytes(digest.tolist()).hex()
 
     def _path(self, kind: str, round_index: int) -> Path:
         return self.folder / f"{kind}-{round_index:04d}.safetensors"

@@ -34,7 +34,12 @@ class Letter:
     @property
     def digest(self) -> str:
         """Checksum of everything in it: two letters with one digest ask for the same."""
-        return digest_of(self.kind, self.round, self.tensors)
+        digest = hashlib.sha256(f"{self.kind}/{self.round}".encode())
+        for name in sorted(self.tensors):
+            value = self.tensors[name].detach().cpu().contiguous()
+            digest.update(f"/{name}/{value.dtype}/{tuple(value.shape)}/".encode())
+            digest.update(value.numpy().tobytes())
+        return digest.hexdigest()
 
     def __repr__(self) -> str:
         return f"Letter({self.kind}, after round {self.round}, {self.nbytes:,} bytes)"
@@ -75,13 +80,3 @@ class Answer:
 def payload(tensors: Mapping[str, Tensor]) -> int:
     """Bytes of some tensors, without names, shapes and envelopes."""
     return sum(value.nbytes for value in tensors.values())
-
-
-def digest_of(kind: str, round_index: int, tensors: Mapping[str, Tensor]) -> str:
-    """Checksum of a kind, a round and named tensors."""
-    digest = hashlib.sha256(f"{kind}/{round_index}".encode())
-    for name in sorted(tensors):
-        value = tensors[name].detach().cpu().contiguous()
-        digest.update(f"/{name}/{value.dtype}/{tuple(value.shape)}/".encode())
-        digest.update(value.numpy().tobytes())
-    return digest.hexdigest()

@@ -1,5 +1,6 @@
 """One client of a federation: answers letters from its own files alone."""
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ from torch import Tensor
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.engine.federated._journal import Journal
-from fedcopl_lab.engine.federated._letters import Answer, Letter, digest_of
+from fedcopl_lab.engine.federated._letters import Answer, Letter
 from fedcopl_lab.engine.federated._shards import OwnImages, Terms
 from fedcopl_lab.models._training import torch_threads
 
@@ -40,7 +41,7 @@ class Member(ABC):
         try:
             self._check(letter)
             with torch_threads(self.terms.config.threads):
-                digest = digest_of(f"{self.terms.key}/{letter.kind}", letter.round, letter.tensors)
+                digest = hashlib.sha256(f"{self.terms.key}/{letter.digest}".encode()).hexdigest()
                 entry = self.journal.done(letter.kind, letter.round, digest)
                 if not entry:
                     entry = self.work(letter)

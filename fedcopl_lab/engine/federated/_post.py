@@ -130,7 +130,7 @@ class Post:
 
         Args:
             letters: by client, all of one kind and round.
-            expected: what the tensors of each answer must be.
+            expected: what each answer must hold.
 
         Raises:
             FedCoPLError: nobody answers.

@@ -89,10 +89,9 @@ class PromptMember(Member):
             secret = torch.Generator()
             secret.seed()
             return perturb_counts(counts[None], config.count_noise, secret, config.epsilon)[0]
-        phase = round_index // config.refresh_every if config.refresh_every else 0
         everyone = torch.zeros(config.n_clients, len(counts), dtype=counts.dtype)
         everyone[self.client] = counts
-        generator = torch_generator(self.method.stream_seed, "count noise", phase)
+        generator = torch_generator(self.method.stream_seed, "count noise", self.method.phase_number(round_index))
         return perturb_counts(everyone, config.count_noise, generator, config.epsilon)[self.client].clone()
 
     def _select(self, letter: Letter) -> dict[str, Tensor]:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.engine.federated._letters import Kind, Letter
+from fedcopl_lab.engine.federated._letters import Letter
 from fedcopl_lab.engine.federated._post import Expected, Post
 from fedcopl_lab.engine.federated._prompt_member import PROMPTS
 from fedcopl_lab.engine.federated._shards import Terms
@@ -132,11 +132,10 @@ class PromptServer:
             torch.stack([one.tensors["counts"] for one in scored.values()]),
             self.config.allocation,
             n_train=self.terms.n_train,
-            phase=state.round // self.config.refresh_every if self.config.refresh_every else 0,
+            phase=self.method.phase_number(state.round),
             unseen=self.config.unseen_class,
         ).quota
-        kind: Kind = "select"
-        letters = {k: Letter(kind, state.round, {"quota": row}) for k, row in zip(scored, quota, strict=True)}
+        letters = {k: Letter("select", state.round, {"quota": row}) for k, row in zip(scored, quota, strict=True)}
         for k, answer in post.ask(letters, Expected(numbers=most)).items():
             wanted[k], selected[k] = int(letters[k].tensors["quota"].sum()), answer.numbers["selected"]
         return replace(state, wanted=wanted, selected=selected), informed

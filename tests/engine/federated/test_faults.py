@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from stored_bytes import promised_bytes
 
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError, aggregate
@@ -112,9 +113,7 @@ def test_nobody_tells_its_accuracy_and_the_rounds_still_stand(small, federated):
     assert collect(folders[0], folders[1:]).complete
 
 
-def test_clients_and_server_may_die_and_come_back_between_two_letters(
-    tmp_path, small, opened, federated, promised_bytes
-):
+def test_clients_and_server_may_die_and_come_back_between_two_letters(tmp_path, small, opened, federated):
     config = small(labeller="CoPL", momentum_state="per_client")
     _, folders = federated(config, "whole")
     whole = promised_bytes(collect(folders[0], folders[1:], Store(tmp_path / "whole store")))
@@ -194,7 +193,7 @@ def test_a_last_test_without_numbers_does_not_keep_a_federation_open(small, fede
     assert read_json(folders[0] / "closing.json")["faults"][0]["client"] == 1
 
 
-def test_a_label_phase_done_anew_trains_anew(tmp_path, small, opened, promised_bytes):
+def test_a_label_phase_done_anew_trains_anew(tmp_path, small, opened):
     """Client 2 misses the scoring, the others train on labels of two clients' quota, and the server dies."""
     config = small(rounds=1)
     folders = split(config, tmp_path / "federation")

@@ -4,6 +4,7 @@ import os
 
 import pytest
 import torch
+from stored_bytes import promised_bytes
 
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
@@ -31,7 +32,7 @@ MODELS = {"rounds": 2, "width": 0.25, "n_probe": 20, "steps_per_epoch": 2, "thre
         {"method": "pFedPrompt"},
     ],
 )
-def test_clients_with_prompts_store_the_bytes_of_one_process(tmp_path, small, federated, promised_bytes, changes):
+def test_clients_with_prompts_store_the_bytes_of_one_process(tmp_path, small, federated, changes):
     config = small(**changes)
     local = lab.run(config, Store(tmp_path / "local"), progress=False)
     log, folders = federated(config)
@@ -49,7 +50,7 @@ def test_clients_with_prompts_store_the_bytes_of_one_process(tmp_path, small, fe
     ("method", "changes"),
     [("SAGE", {}), ("SAGE", {"bn": "recalibrate"}), ("SAGE", {"bn": "local"}), ("FedMatch", {}), ("FedAvg-SL", {})],
 )
-def test_clients_with_models_store_the_bytes_of_one_process(tmp_path, federated, promised_bytes, method, changes):
+def test_clients_with_models_store_the_bytes_of_one_process(tmp_path, federated, method, changes):
     config = lab.configure("smoke", method=method, **{**MODELS, **changes})
     local = lab.run(config, Store(tmp_path / "local"), progress=False)
     log, folders = federated(config)

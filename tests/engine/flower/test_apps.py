@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from stored_bytes import promised_bytes
 
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError, aggregate
@@ -37,7 +38,7 @@ def lab_key(folders):
 
 
 @pytest.mark.parametrize("method", ["FedCoPL", "PromptFL"])
-def test_the_apps_store_the_bytes_of_one_process(tmp_path, small, carried, promised_bytes, method):
+def test_the_apps_store_the_bytes_of_one_process(tmp_path, small, carried, method):
     config = small(method=method)
     log, folders = carried(config)
     local = lab.run(config, Store(tmp_path / "local"), progress=False)
@@ -53,7 +54,7 @@ def test_a_dead_node_is_left_out(small, carried):
     assert row["faults"] == [{"client": 1, "kind": "train", "what": "did not answer in time"}]
 
 
-def test_a_letter_that_a_node_fails_at_is_sent_again(tmp_path, small, carried, promised_bytes):
+def test_a_letter_that_a_node_fails_at_is_sent_again(tmp_path, small, carried):
     config = small(rounds=1)
     log, folders = carried(config, fails=[(1001, 4), (1001, 5)])  # hello, score, select; twice the letter to train
     assert log.records()[0]["answered"] == [0, 1, 2]

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from stored_bytes import promised_bytes
 
 import fedcopl_lab as lab
 from fedcopl_lab._files import read_json
@@ -134,7 +135,7 @@ def config_of(method, **changes):
 
 
 @pytest.mark.parametrize("method", ["PromptFL", "SAGE"])
-def test_three_machines_store_the_bytes_of_one_process(tmp_path, deployment, promised_bytes, method):
+def test_three_machines_store_the_bytes_of_one_process(tmp_path, deployment, method):
     config = config_of(method)
     server = deployment.lay_out(config, method)
     deployment.launch(server, method)
@@ -146,7 +147,7 @@ def test_three_machines_store_the_bytes_of_one_process(tmp_path, deployment, pro
         assert read_json(server / "closing.json")["accuracy"] == pytest.approx(local.result["accuracy"])
 
 
-def test_fedcopl_stores_them_though_a_node_and_the_server_are_killed(tmp_path, deployment, promised_bytes):
+def test_fedcopl_stores_them_though_a_node_and_the_server_are_killed(tmp_path, deployment):
     config = config_of("FedCoPL", seed=1, rounds=2)
     server = deployment.lay_out(config, "broken")
     deployment.launch(server, "broken")

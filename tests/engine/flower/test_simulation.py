@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from stored_bytes import promised_bytes
 
 import fedcopl_lab as lab
 from fedcopl_lab.engine.federated import Answer, Letter
@@ -45,7 +46,7 @@ def simulated(tmp_path_factory, apart):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-def test_simulation_stores_the_bytes_of_one_process(tmp_path, simulated, promised_bytes, method):
+def test_simulation_stores_the_bytes_of_one_process(tmp_path, simulated, method):
     config = config_of(method)
     local = lab.run(config, Store(tmp_path / "local"), progress=False)
     assert promised_bytes(Store(simulated / "simulated").run(local.key)) == promised_bytes(local)
