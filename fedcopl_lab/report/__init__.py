@@ -1,6 +1,7 @@
 """Pictures, tables, files and the report page, made from stored numbers; nothing here loads torch."""
 
 from fedcopl_lab.report._bench_picture import draw_bench
+from fedcopl_lab.report._bench_words import bench_markdown
 from fedcopl_lab.report._claims import claim_text, claims_markdown
 from fedcopl_lab.report._compare import against_committed, beside, committed_beside, gaps, readable
 from fedcopl_lab.report._overview import beside_markdown, items_markdown, items_table
@@ -17,6 +18,7 @@ __all__ = [
     "accuracy_per_client",
     "against_committed",
     "bars",
+    "bench_markdown",
     "beside",
     "beside_markdown",
     "claim_text",

@@ -67,7 +67,7 @@ def draw_bench(table: pd.DataFrame) -> Picture:
             axes.set_ylabel(label)
             axes.set_ylim(bottom=0)
             percent_axis(axes)
-        grid[0, 0].legend()
+        _legend_above(grid[1, 0], columns=2)
         _where_time_goes(grid[1, 1], [(name, rows.iloc[-1]) for name, rows in groups])
         one = table.iloc[0]
         figure.suptitle(
@@ -88,5 +88,9 @@ def _where_time_goes(axes: Axes, rows: list[tuple[str, Any]]) -> None:
     axes.invert_yaxis()
     axes.set_xlim(0, 100)
     axes.set_xlabel("% of our step's time")
-    axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.4, 1.0), handlelength=1.0, columnspacing=1.0)
+    _legend_above(axes, columns=3, handlelength=1.0)
     percent_axis(axes, "x")
+
+
+def _legend_above(axes: Axes, columns: int, **look: float) -> None:
+    axes.legend(ncols=columns, loc="lower center", bbox_to_anchor=(0.4, 1.0), columnspacing=1.0, **look)

@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 Notebook = dict[str, Any]
@@ -88,7 +90,7 @@ def code_blocks(text: str) -> list[tuple[str, str]]:
 
 def pages() -> dict[Path, str]:
     """Every page and notebook as it should be."""
-    from fedcopl_lab.report import beside_markdown, claims_markdown, items_markdown
+    from fedcopl_lab.report import bench_markdown, beside_markdown, claims_markdown, items_markdown
 
     notebooks = read_notebooks()
     should = {NOTEBOOKS / f"{name}.ipynb": to_text(notebook) for name, notebook in linked(notebooks).items()}
@@ -99,6 +101,7 @@ def pages() -> dict[Path, str]:
             "main Table 3 in mini": beside_markdown("fedcopl_main_table3", "mini"),
             "SAGE in mini": beside_markdown("sage_main_table1", "mini"),
             "claims in mini": claims_markdown("mini"),
+            "bench step": bench_markdown(pd.read_csv(ROOT / "figures" / "ours_bench_step.csv")),
         },
         NOTEBOOKS / "README.md": {"items": index(notebooks)},
     }

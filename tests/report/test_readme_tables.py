@@ -1,7 +1,9 @@
 """The README's generated tables: what they print is what is committed, and columns that only one side has stay out."""
 
+import pandas as pd
+
 from fedcopl_lab.paper import measured_claims, printed
-from fedcopl_lab.report import _overview, beside, beside_markdown, claims_markdown
+from fedcopl_lab.report import _overview, bench_markdown, beside, beside_markdown, claims_markdown
 
 
 def test_printed_and_measured_stand_in_pairs(made_up, monkeypatch) -> None:
@@ -26,3 +28,16 @@ def test_every_settled_claim_has_a_line() -> None:
     for row, line in zip(rows, settled.to_dict("records"), strict=True):
         assert row.startswith(f"| {line['number']}. {line['claim']} (")
         assert f"{line['verdict']} | {line['statistic']}; {line['n_seeds']} seeds |" in row
+
+
+def test_a_step_of_both_types_stands_in_one_line() -> None:
+    common = {"backbone": "ViT-B-32", "classes": 47, "seconds_plain": 11.47, "repeats": 7}
+    rows = pd.DataFrame([
+        {**common, "dtype": "bf16", "seconds": 2.93, "speed_up": 3.918, "share_of_ceiling": 0.82,
+         "memory_ratio": 0.228},
+        {**common, "dtype": "fp32", "seconds": 5.89, "speed_up": 1.947, "share_of_ceiling": 0.89,
+         "memory_ratio": 0.383},
+    ])  # fmt: skip
+    head, _, line = bench_markdown(rows).splitlines()
+    assert line == "| ViT-B-32 | 47 | 11.5 s | 5.9 s, 1.95× | 2.9 s, 3.92× | 89%, 82% | × 0.38, × 0.23 | 7 |"
+    assert head.count("|") == line.count("|")
