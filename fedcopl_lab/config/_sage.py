@@ -120,12 +120,12 @@ SAGE_PROFILES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
             "dataset": "digits",
             "n_clients": 20,
             "participation": 0.4,
-            "rounds": 12,
+            "rounds": 8,
             "local_epochs": 1,
             "batch_size": 8,
             "unlabelled_batch_size": 16,
             "width": 1.0,
-            "n_probe": 100,
+            "n_probe": 60,
             "bn_momentum": 0.5,  # 7 steps a round forget the statistics as far as the 95 of the paper do at 0.1
         },
         "mini": {

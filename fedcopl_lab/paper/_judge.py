@@ -54,8 +54,10 @@ class Judged:
         """Such as ``+1.9 points [0.4, 3.4], 6 of 8 cells``; empty where nothing was tested."""
         if math.isnan(self.difference):
             return ""
-        digits = 1 if self.unit in ("points", "%") else 2
-        shown = f"{self.difference:+.{digits}f} {self.unit} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
+        widest = max(abs(value) for value in (self.difference, self.low, self.high) if math.isfinite(value))
+        leading = -math.floor(math.log10(widest)) if widest else 0  # decimals down to the first that is not 0
+        digits = 1 if self.unit in ("points", "%") else max(2, leading + 1)
+        shown = f"{self.difference:+z.{digits}f} {self.unit} [{self.low:z.{digits}f}, {self.high:z.{digits}f}]"
         return shown + (f", {self.k_of_m} of {self.cells} cells" if self.cells > 1 else "")
 
     def noting(self, *sentences: str) -> "Judged":

@@ -36,7 +36,7 @@ def test_the_arithmetic_of_a_plan():
 )
 def test_steps_are_those_of_the_local_task(method, changes, steps):
     plan = plan_semi_run(lab.configure("smoke", method=method, **changes), rates=RATES)
-    assert plan.steps == 12 * 8 * steps
+    assert plan.steps == 8 * 8 * steps
 
 
 def test_sizes_need_no_data():

@@ -180,6 +180,13 @@ def test_text_is_short_and_says_the_cells() -> None:
     assert Judged("holds", 0.5, 0.25, 0.75, 5, cells=1, k_of_m=1, unit="rho").text == "+0.50 rho [0.25, 0.75]"
 
 
+def test_small_numbers_keep_two_digits_and_zero_has_no_sign() -> None:
+    small = Judged("within noise", -0.0017, -0.0041, 0.0007, 3, cells=1, k_of_m=0, unit="of λ per round")
+    assert small.text == "-0.0017 of λ per round [-0.0041, 0.0007]"
+    assert Judged("within noise", -0.01, -0.8, 0.8, 3, cells=1).text == "+0.0 points [-0.8, 0.8]"
+    assert Judged("within noise", 0.0, 0.0, 0.0, 3, cells=1, unit="rho").text == "+0.00 rho [0.00, 0.00]"
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

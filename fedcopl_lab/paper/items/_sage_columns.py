@@ -32,7 +32,7 @@ ALL_METHODS: Mapping[str, Settings] = MappingProxyType(
 """Row name -> settings for the methods of SAGE's comparison, in the order of its tables."""
 
 SMOKE_DIFFERS = (
-    "The smoke profile runs 1,797 real handwritten digits and a narrow ResNet-8 for 12 rounds of one local epoch, "
+    "The smoke profile runs 1,797 real handwritten digits and a narrow ResNet-8 for 8 rounds of one local epoch, "
     "not the paper's four data sets for 150 to 500 rounds of five: compare orders and gaps, never the numbers."
 )
 MINI_DIFFERS = (
