@@ -172,17 +172,9 @@ def _load_part(wanted: PartName, root: str, image_size: int | None) -> Dataset:
         images = torch.from_numpy(pixels)
         content = tensors_sha256(images)
     labels = torch.from_numpy(part.labels)
-    return Dataset(
-        name=wanted.text,
-        images=images,
-        labels=labels,
-        class_names=manifest.classes,
-        template=manifest.template,
-        train_indices=torch.arange(len(train)),
-        test_indices=torch.arange(len(train), len(kept)),
-        sha256=_digest(content, tensors_sha256(labels), str(len(train))),
-        manifest=manifest,
-    )
+    indices = torch.arange(len(train)), torch.arange(len(train), len(kept))
+    sha256 = _digest(content, tensors_sha256(labels), str(len(train)))
+    return replace(_dataset(manifest, images, labels, indices, sha256), name=wanted.text)
 
 
 def _load_folder(name: str, root: str, image_size: int | None) -> Dataset:
@@ -206,10 +198,17 @@ def _resized(dataset: Dataset, source: ImageSource, root: Path, image_size: int 
 
 
 def _training_first(manifest: Manifest, images: Tensor, labels: Tensor, content: str) -> Dataset:
-    train_indices = torch.arange(manifest.n_train)
-    test_indices = torch.arange(manifest.n_train, manifest.n_train + manifest.n_test)
-    split = tensors_sha256(train_indices, test_indices)
+    indices = torch.arange(manifest.n_train), torch.arange(manifest.n_train, manifest.n_train + manifest.n_test)
+    split = tensors_sha256(*indices)
     _check_digest(manifest, "split.sha256", manifest.split_sha256, split)
+    return _dataset(manifest, images, labels, indices, _digest(content, tensors_sha256(labels), split))
+
+
+def _dataset(
+    manifest: Manifest, images: Tensor, labels: Tensor, indices: tuple[Tensor, Tensor], sha256: str
+) -> Dataset:
+    """Images of a manifest's classes; ``indices`` are those of training and of test."""
+    train_indices, test_indices = indices
     return Dataset(
         name=manifest.name,
         images=images,
@@ -218,7 +217,7 @@ def _training_first(manifest: Manifest, images: Tensor, labels: Tensor, content:
         template=manifest.template,
         train_indices=train_indices,
         test_indices=test_indices,
-        sha256=_digest(content, tensors_sha256(labels), split),
+        sha256=sha256,
         manifest=manifest,
     )
 
@@ -234,20 +233,9 @@ def _load_cached(name: str) -> Dataset:
     _check_content(manifest, images, labels)
     is_test = torch.zeros(len(labels), dtype=torch.bool)
     is_test[list(manifest.test_indices)] = True
-    train_indices = torch.nonzero(~is_test).squeeze(1)
-    test_indices = torch.nonzero(is_test).squeeze(1)
-    _check_digest(manifest, "split.sha256", manifest.split_sha256, tensors_sha256(train_indices, test_indices))
-    return Dataset(
-        name=name,
-        images=images,
-        labels=labels,
-        class_names=manifest.classes,
-        template=manifest.template,
-        train_indices=train_indices,
-        test_indices=test_indices,
-        sha256=tensors_sha256(images, labels, train_indices, test_indices),
-        manifest=manifest,
-    )
+    indices = torch.nonzero(~is_test).squeeze(1), torch.nonzero(is_test).squeeze(1)
+    _check_digest(manifest, "split.sha256", manifest.split_sha256, tensors_sha256(*indices))
+    return _dataset(manifest, images, labels, indices, tensors_sha256(images, labels, *indices))
 
 
 def tensors_sha256(*tensors: Tensor) -> str:
