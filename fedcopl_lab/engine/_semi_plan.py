@@ -31,7 +31,7 @@ def plan_semi_run(config: SageConfig, gflops: float | None = None, rates: SemiRa
         FedCoPLError: a data set that is not known, or a rate that is not positive.
 
     >>> plan_semi_run(configure("smoke", method="SAGE")).steps
-    672
+    448
 
     Shown by the command ``fedcopl-lab plan``.
     """

@@ -179,7 +179,7 @@ def test_plan_command_plans_one_run_with_settings(capsys):
     assert main(["plan", "--method", "SAGE", "--set", "width=0.25"]) == 0
     shown = capsys.readouterr().out
     assert "ResNet-8 x0.25" in shown
-    assert "672" in shown
+    assert "448" in shown  # 8 rounds of 8 clients with 7 steps each
 
 
 def test_plan_command_says_runs_hours_and_memory(capsys):
