@@ -186,6 +186,8 @@ def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: f
         if lines.duplicated(_LINE).any():
             raise FedCoPLError(f"the {name} numbers hold a line twice; collect them again")
         frames[name] = lines
+    # what other seeds alone have, such as the accuracy of labels that this seed never gave, is not missing here
+    frames["committed"] = frames["committed"][frames["committed"]["seed"].isin(frames["fresh"]["seed"])]
     both = frames["fresh"].merge(frames["committed"], on=_LINE, how="outer", suffixes=("_fresh", "_committed"))
     # an outer merge sorts by key; cells keep the order in which they were given
     seen = pd.concat(list(frames.values()))[_CELL].drop_duplicates()
