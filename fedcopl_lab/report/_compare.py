@@ -161,7 +161,7 @@ def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: f
     Args:
         fresh: numbers computed here, tidy.
         committed: numbers of :func:`fedcopl_lab.paper.measured`, tidy. Only seeds, rounds and clients that both
-            have are compared.
+            have are compared, and what it has of other seeds alone is left out.
         tolerance: how far the two means of a cell may be apart in the metric's own unit; 0.01 is one
             percentage point of accuracy. Another processor rounds differently, and training amplifies it.
 

@@ -143,6 +143,15 @@ def test_only_common_seeds_are_compared_and_lonely_cells_are_named(made_up) -> N
     assert set(found[found["verdict"] == "exact"]["n"]) == {1}
 
 
+def test_a_cell_that_only_other_seeds_have_is_not_missing(made_up) -> None:
+    numbers = made_up("fedcopl_main_table6")
+    mine = numbers["seed"] == 0
+    gave_none = numbers["series"] == "neither"  # in seed 0 alone, on both sides
+    found = against_committed(numbers[mine & ~gave_none], numbers[~(mine & gave_none)])
+    assert set(found["verdict"]) == {"exact"}
+    assert "neither" not in set(found["series"])
+
+
 def test_nothing_against_nothing_is_empty(made_up) -> None:
     nothing = made_up("fedcopl_main_fig1")
     assert against_committed(nothing, nothing).empty
