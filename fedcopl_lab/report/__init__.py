@@ -4,6 +4,7 @@ from fedcopl_lab.report._bench_picture import draw_bench
 from fedcopl_lab.report._bench_words import bench_markdown
 from fedcopl_lab.report._claims import claim_text, claims_markdown
 from fedcopl_lab.report._compare import against_committed, beside, committed_beside, gaps, readable
+from fedcopl_lab.report._coverage import coverage, coverage_markdown
 from fedcopl_lab.report._overview import beside_markdown, items_markdown, items_table
 from fedcopl_lab.report._page import write_report
 from fedcopl_lab.report._pictures import accuracy_per_client, confidence_entropy, counts_before_after, show_images
@@ -27,6 +28,8 @@ __all__ = [
     "confidence_entropy",
     "confusion",
     "counts_before_after",
+    "coverage",
+    "coverage_markdown",
     "curves",
     "draw",
     "draw_bench",

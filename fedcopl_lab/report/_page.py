@@ -16,6 +16,7 @@ from fedcopl_lab.paper.items import Item
 from fedcopl_lab.paper.measured import measured, measured_claims, measured_profiles
 from fedcopl_lab.report._claims import claims_section
 from fedcopl_lab.report._compare import against_committed
+from fedcopl_lab.report._coverage import coverage_section
 from fedcopl_lab.report._page_heads import heads
 from fedcopl_lab.report._page_tables import measured_table, printed_tables
 from fedcopl_lab.report._plots import draw
@@ -77,6 +78,7 @@ def write_report(
         heads=heads(items, together, profile, verdicts),
         totals=_totals(items, together, runs),
         claims=claims_section(verdicts, _other_verdicts(profile)),
+        partly_run=_partly_run(profile),
         has_verdicts=verdicts is not None,
     )
     path = Path(folder) / "report.html"
@@ -87,6 +89,12 @@ def write_report(
 def _other_verdicts(profile: str) -> dict[str, pd.DataFrame]:
     """The committed verdicts of the other profiles that have any."""
     return {name: measured_claims(name) for name in measured_profiles() if name != profile}
+
+
+def _partly_run(profile: str) -> dict[str, str]:
+    """The sections on other profiles of which a part was run, by their names."""
+    sections = {name: coverage_section(name) for name in measured_profiles() if name != profile}
+    return {name: section for name, section in sections.items() if section}
 
 
 def _together(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:

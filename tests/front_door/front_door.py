@@ -90,7 +90,13 @@ def code_blocks(text: str) -> list[tuple[str, str]]:
 
 def pages() -> dict[Path, str]:
     """Every page and notebook as it should be."""
-    from fedcopl_lab.report import bench_markdown, beside_markdown, claims_markdown, items_markdown
+    from fedcopl_lab.report import (
+        bench_markdown,
+        beside_markdown,
+        claims_markdown,
+        coverage_markdown,
+        items_markdown,
+    )
 
     notebooks = read_notebooks()
     should = {NOTEBOOKS / f"{name}.ipynb": to_text(notebook) for name, notebook in linked(notebooks).items()}
@@ -101,6 +107,7 @@ def pages() -> dict[Path, str]:
             "main Table 3 in mini": beside_markdown("fedcopl_main_table3", "mini"),
             "SAGE in mini": beside_markdown("sage_main_table1", "mini"),
             "claims in mini": claims_markdown("mini"),
+            "run in mini": coverage_markdown("mini"),
             "bench step": bench_markdown(pd.read_csv(ROOT / "figures" / "ours_bench_step.csv")),
         },
         NOTEBOOKS / "README.md": {"items": index(notebooks)},

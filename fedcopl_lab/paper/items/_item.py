@@ -113,13 +113,17 @@ class Item:
 
         ``$FEDCOPL_LAB_SEEDS`` bounds the number of seeds, for a quick look and for tests.
         """
-        chosen = self.seeds if self.seeds is not None else seeds
         most = _most_seeds()
         return [
             (cell, replace(cell.config, seed=s, **changes))
             for cell in self.cells(profile)
-            for s in (chosen if cell.seeds is None else cell.seeds)[:most]
+            for s in self.seeds_of(cell, seeds)[:most]
         ]
+
+    def seeds_of(self, cell: Cell, seeds: Sequence[int] = SEEDS) -> Sequence[int]:
+        """The seeds of a cell: its own, else the item's, else those asked for; ``$FEDCOPL_LAB_SEEDS`` not heeded."""
+        chosen = self.seeds if self.seeds is not None else seeds
+        return chosen if cell.seeds is None else cell.seeds
 
     def __repr__(self) -> str:
         return f"Item({self.id}: {self.source}, {self.title})"

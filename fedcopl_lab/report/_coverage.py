@@ -1,0 +1,102 @@
+"""What of a profile's runs is committed, item by item, and what was not run."""
+
+from collections.abc import Mapping, Set
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from fedcopl_lab._identity import key_of
+from fedcopl_lab.paper.items import ITEMS, Item, has_runs
+from fedcopl_lab.paper.measured import measured_runs
+from fedcopl_lab.report._templates import render
+from fedcopl_lab.report._words import PAPERS
+
+
+def coverage(profile: str = "mini") -> pd.DataFrame:
+    """How much of every item has been run in a profile and is committed, and the cells that were not run.
+
+    Args:
+        profile: whose committed runs.
+
+    Returns:
+        One row per item that takes runs of the profile, indexed by its id; the last one, ``all``, counts a run that
+        items share once. Columns shows (paper, place and title), runs (that its cells ask for, at all seeds),
+        committed (how many of them are there), not_run (the cells of which a run is missing, in words; empty when
+        there are none).
+
+    Raises:
+        FedCoPLError: nothing was measured in that profile.
+
+    >>> coverage("mini").loc["fedcopl_main_table3", ["runs", "committed"]]
+
+    Shown in the README.
+    """
+    known = set(measured_runs(profile)["key"])
+    wanted = set[str]()
+    rows = []
+    for item in ITEMS:
+        if item.reads == "nothing" or not has_runs(item, profile):
+            continue
+        keys_of = _keys_by_cell(item, profile)
+        keys = {key for of_rows in keys_of.values() for of_cell in of_rows.values() for key in of_cell}
+        wanted |= keys
+        if keys:
+            place = f"{PAPERS[item.id.split('_')[0]]}, {item.source}: {item.title}"
+            rows.append(_row(item.id, place, keys, known) | {"not_run": _in_words(item, keys_of, known)})
+    rows.append(_row("all", "All items, each run once", wanted, known) | {"not_run": ""})
+    return pd.DataFrame(rows).set_index("item")
+
+
+def _row(name: str, shows: str, keys: Set[str], known: Set[str]) -> dict[str, Any]:
+    return {"item": name, "shows": shows, "runs": len(keys), "committed": len(keys & known)}
+
+
+def _keys_by_cell(item: Item, profile: str) -> dict[str, dict[str, set[str]]]:
+    """Column -> row -> the keys of its runs."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for cell in item.cells(profile):
+        keys = {key_of(replace(cell.config, seed=seed)) for seed in item.seeds_of(cell)}
+        found.setdefault(cell.column, {}).setdefault(cell.series, set()).update(keys)
+    return found
+
+
+def _in_words(item: Item, keys_of: Mapping[str, Mapping[str, Set[str]]], known: Set[str]) -> str:
+    """The cells of which a run is missing: whole columns by name, columns with the same missing rows together."""
+    name_of = (lambda column: f"{item.axis.split(',')[0]} = {column}") if item.axis and item.field else str
+    whole, partly = list[str](), dict[tuple[str, ...], list[str]]()
+    for column, rows in keys_of.items():
+        left = tuple(series for series, keys in rows.items() if not keys <= known)
+        if len(left) == len(rows):
+            whole.append(name_of(column))
+        elif left:
+            partly.setdefault(left, []).append(name_of(column))
+    if len(whole) == len(keys_of):
+        return "all"
+    texts = [f"{'; '.join(columns)}: {'; '.join(left)}" if len(keys_of) > 1 else "; ".join(left)
+             for left, columns in partly.items()]  # fmt: skip
+    return ". ".join([*texts, *(["All of " + "; ".join(whole)] if whole else [])])
+
+
+def coverage_markdown(profile: str = "mini") -> str:
+    """The table as Markdown, for the README.
+
+    >>> coverage_markdown("mini").splitlines()[0]
+    '| item | runs | not run |'
+    """
+    lines = ["| item | runs | not run |", "|---|---|---|"]
+    for row in coverage(profile).to_dict("records"):
+        lines.append(f"| {row['shows']} | {row['committed']:,} of {row['runs']:,} | {row['not_run'] or '–'} |")
+    return "\n".join(lines)
+
+
+def coverage_section(profile: str) -> str:
+    """The report's section on what was run in a profile and what was not, as HTML; empty when all was run.
+
+    >>> "was not run" in coverage_section("mini")
+    True
+    """
+    table = coverage(profile)
+    if not table["not_run"].any():
+        return ""
+    return render("coverage.html.j2", profile=profile, rows=table.to_dict("records"))

@@ -1,0 +1,84 @@
+"""What was run and what was not: counts against the items' own lists of runs, and every missing cell is named."""
+
+import pandas as pd
+import pytest
+
+from fedcopl_lab._identity import key_of
+from fedcopl_lab.paper.items import ITEMS, find_items
+from fedcopl_lab.paper.measured import measured_profiles, measured_runs
+from fedcopl_lab.report import _coverage, coverage, coverage_markdown
+
+MINI = sorted(measured_runs("mini")["key"])
+
+
+@pytest.fixture
+def committed(monkeypatch):
+    """Makes as if just these runs were committed."""
+    monkeypatch.delenv("FEDCOPL_LAB_SEEDS", raising=False)
+
+    def these(keys: list[str]) -> None:
+        monkeypatch.setattr(_coverage, "measured_runs", lambda profile: pd.DataFrame({"key": keys}))
+
+    return these
+
+
+@pytest.mark.parametrize("profile", measured_profiles())
+def test_counts_are_those_of_the_items_runs(profile, committed) -> None:
+    known, table, every = set(measured_runs(profile)["key"]), coverage(profile), set()
+    for item in ITEMS:
+        runs = [(cell, key_of(config)) for cell, config in item.runs(profile)] if item.reads != "nothing" else []
+        if not runs:
+            assert item.id not in table.index
+            continue
+        keys = {key for _, key in runs}
+        cells = {(cell.series, cell.column) for cell, _ in runs}
+        missing = {(cell.series, cell.column) for cell, key in runs if key not in known}
+        row = table.loc[item.id]
+        assert (row["runs"], row["committed"]) == (len(keys), len(keys & known))
+        assert (row["not_run"] == "") == (not missing)
+        assert (row["not_run"] == "all") == (missing == cells)
+        every |= keys
+    assert (table.loc["all", "runs"], table.loc["all", "committed"]) == (len(every), len(every & known))
+
+
+def test_all_of_smoke_was_run_and_needs_no_section() -> None:
+    assert not coverage("smoke")["not_run"].any()
+    assert _coverage.coverage_section("smoke") == ""
+
+
+@pytest.mark.parametrize("name", ["fedcopl_main_table1", "fedcopl_supp_table4", "sage_main_table1"])
+def test_a_cell_with_one_missing_seed_is_named_alone(name, committed) -> None:
+    [item] = find_items([name])
+    runs = item.runs("mini")
+    cell, missing = runs[len(runs) // 2]
+    committed([key_of(config) for _, config in runs if config != missing])
+    words = coverage("mini").loc[name, "not_run"]
+    assert words.endswith(f"{cell.column}: {cell.series}")
+    assert words.count(";") == 0
+
+
+def test_a_missing_column_is_named_whole(committed) -> None:
+    [item] = find_items(["fedcopl_main_table1"])
+    committed([key_of(config) for cell, config in item.runs("mini") if cell.column != "CIFAR-100, β = 0.1"])
+    assert coverage("mini").loc[item.id, "not_run"] == "All of CIFAR-100, β = 0.1"
+
+
+def test_the_bound_on_seeds_changes_nothing(monkeypatch) -> None:
+    before = coverage_markdown("mini")
+    monkeypatch.setenv("FEDCOPL_LAB_SEEDS", "1")
+    assert coverage_markdown("mini") == before
+
+
+def test_every_item_has_a_line_and_the_sum_is_last() -> None:
+    table, (_, _, *lines) = coverage("mini"), coverage_markdown("mini").splitlines()
+    assert len(lines) == len(table)
+    assert lines[-1].startswith(f"| All items, each run once | {len(MINI)} of ")
+    for line, row in zip(lines, table.to_dict("records"), strict=True):
+        assert line == f"| {row['shows']} | {row['committed']:,} of {row['runs']:,} | {row['not_run'] or '–'} |"
+
+
+def test_the_section_escapes_and_lists_every_line(committed) -> None:
+    committed(MINI[:3])
+    page = _coverage.coverage_section("mini")
+    assert page.count("<tr><th") == len(coverage("mini")) + 1
+    assert 'id="run-in-mini"' in page
