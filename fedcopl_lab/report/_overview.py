@@ -72,14 +72,15 @@ def items_markdown(profile: str = "smoke") -> str:
 
 
 def beside_markdown(item: str, profile: str) -> str:
-    """An item's committed numbers beside the printed ones as Markdown, in the columns that both have.
+    """An item's committed numbers beside the printed ones as Markdown, in the columns of which both have a row.
 
     >>> print(beside_markdown("fedcopl_main_table1", "mini"))
     """
     wide = beside(item, measured(profile), profile)
     names = [str(name) for name in wide.columns]
     printed = [name.removeprefix("paper: ") for name in names if name.startswith("paper: ")]
-    both = [(column, name) for column in printed for name in names if name.endswith(f") {column}")]
+    pairs = [(column, name) for column in printed for name in names if name.endswith(f") {column}")]
+    both = [(column, name) for column, name in pairs if wide[[f"paper: {column}", name]].notna().all(axis=1).any()]
     lines = [
         "| | " + " | ".join(f"{column}: paper | {profile}" for column, _ in both) + " |",
         "|---|" + "---|---|" * len(both),

@@ -21,6 +21,15 @@ def test_printed_and_measured_stand_in_pairs(made_up, monkeypatch) -> None:
     assert "Zero-shot CLIP" not in cells
 
 
+def test_a_column_without_a_row_of_both_stays_out(made_up, monkeypatch) -> None:
+    numbers = made_up("fedcopl_main_table1", profile="mini")
+    start_only = (numbers["column"] != "CIFAR-10, β = 0.05") | (numbers["series"] == "Prompted, before training")
+    monkeypatch.setattr(_overview, "measured", lambda profile: numbers[start_only])
+    head, *_ = beside_markdown("fedcopl_main_table1", "mini").splitlines()
+    assert "CIFAR-10, β = 0.1" in head
+    assert "β = 0.05" not in head.split("CIFAR-100")[0]
+
+
 def test_every_settled_claim_has_a_line() -> None:
     settled = measured_claims("smoke").query("verdict != 'not tested'")
     _, _, *rows = claims_markdown("smoke").splitlines()
