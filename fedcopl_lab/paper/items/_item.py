@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Literal
 
 from fedcopl_lab._errors import FedCoPLError
@@ -102,6 +103,10 @@ class Item:
     field: str = ""
     seeds: tuple[int, ...] | None = None
     not_run: Callable[[str], Sequence[NotRun]] = _none
+
+    def __post_init__(self) -> None:
+        made = self.cells
+        object.__setattr__(self, "cells", cache(lambda profile: tuple(made(profile))))  # hundreds of configurations
 
     @property
     def beyond(self) -> bool:
