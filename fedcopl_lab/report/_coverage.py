@@ -63,7 +63,8 @@ def _keys_by_cell(item: Item, profile: str) -> dict[str, dict[str, set[str]]]:
 
 def _in_words(item: Item, keys_of: Mapping[str, Mapping[str, Set[str]]], known: Set[str]) -> str:
     """The cells of which a run is missing: whole columns by name, columns with the same missing rows together."""
-    name_of = (lambda column: f"{item.axis.split(',')[0]} = {column}") if item.axis and item.field else str
+    sign = item.axis.split(",")[0]  # of a sweep, such as τ1; longer names of axes say more than a list can bear
+    name_of = (lambda column: f"{sign} = {column}") if item.field and " " not in sign else str
     whole, partly = list[str](), dict[tuple[str, ...], list[str]]()
     for column, rows in keys_of.items():
         left = tuple(series for series, keys in rows.items() if not keys <= known)

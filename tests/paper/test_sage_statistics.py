@@ -92,6 +92,9 @@ CASES = [
     ("trends_hold_at_every_threshold", world(
         local__counts=lambda c, n: [0] * 9 + [900 - 90 * skew(c)] + [10 + 9 * skew(c)] * 10,
         global__counts=lambda c, n: [0] * 9 + [900 - 90 * skew(c)] + [10 + 9 * skew(c)] * 10), NO),
+    ("trends_hold_at_every_threshold", world(  # a strong local trend does not speak for a global one that is not there
+        local__counts=lambda c, n: [0] * 9 + [900 - 90 * skew(c)] + [10 + 9 * skew(c)] * 10,
+        global__counts=lambda c, n: [0] * 9 + [900] + [10] * 10), NOISE),
     ("local_labels_more_early", world(), YES),
     ("local_labels_more_early", world(local__n_sure=lambda c, n: 100 if early(n) else 900), NO),
     ("global_entropy_rises", world(global__entropy=lambda c, n: 1 + 0.1 * skew(c),

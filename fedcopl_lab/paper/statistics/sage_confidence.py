@@ -50,12 +50,13 @@ def confidence_gap_grows(runs: Evidence) -> Judged:
 
 @statistic
 def trends_hold_at_every_threshold(runs: Evidence) -> Judged:
-    """49: the trends of 46 and 47 at each threshold shown."""
-    cells = {}
-    for threshold in THRESHOLDS:
-        cells[f"local, {threshold:g}"] = over_alpha(runs, _above("local", threshold))
-        cells[f"global, {threshold:g}"] = -over_alpha(runs, _above("global", threshold))
-    return judge_every_case(cells, POINTS_PER_STEP)
+    """49: the trend of 46 at each threshold shown, and that of 47."""
+
+    def everywhere(model: str, sign: int) -> Judged:
+        cells = {f"{model}, {level:g}": sign * over_alpha(runs, _above(model, level)) for level in THRESHOLDS}
+        return judge_every_case(cells, POINTS_PER_STEP)
+
+    return judge_parts({"local, rising": everywhere("local", 1), "global, falling": everywhere("global", -1)})
 
 
 @statistic
