@@ -95,7 +95,7 @@ def test_the_report_is_one_well_formed_file_that_needs_nothing_else(full_report)
     assert all(len(attrs["alt"]) > 20 for attrs in page.all("img"))
     assert len(page.all("img")) == len(ITEMS)
     targets = {attrs["href"][1:] for attrs in page.all("a")}
-    assert targets == {item.id for item in ITEMS} | {"paper-and-code", "contents"}
+    assert targets == {item.id for item in ITEMS} | {"paper-and-code", "run-in-mini", "contents"}
     assert targets <= {attrs.get("id") for _, attrs in page.tags}
 
 
