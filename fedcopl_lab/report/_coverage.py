@@ -7,10 +7,10 @@ from typing import Any
 import pandas as pd
 
 from fedcopl_lab._identity import key_of
-from fedcopl_lab.paper.items import ITEMS, Item, has_runs
+from fedcopl_lab.paper.items import ITEMS, Item
 from fedcopl_lab.paper.measured import measured_runs
 from fedcopl_lab.report._templates import render
-from fedcopl_lab.report._words import PAPERS
+from fedcopl_lab.report._words import paper_of
 
 
 def coverage(profile: str = "mini") -> pd.DataFrame:
@@ -36,13 +36,11 @@ def coverage(profile: str = "mini") -> pd.DataFrame:
     wanted = set[str]()
     rows = []
     for item in ITEMS:
-        if item.reads == "nothing" or not has_runs(item, profile):
-            continue
         keys_of = _keys_by_cell(item, profile)
         keys = {key for of_rows in keys_of.values() for of_cell in of_rows.values() for key in of_cell}
         wanted |= keys
         if keys:
-            place = f"{PAPERS[item.id.split('_')[0]]}, {item.source}: {item.title}"
+            place = f"{paper_of(item)}, {item.source}: {item.title}"
             rows.append(_row(item.id, place, keys, known) | {"not_run": _in_words(item, keys_of, known)})
     rows.append(_row("all", "All items, each run once", wanted, known) | {"not_run": ""})
     return pd.DataFrame(rows).set_index("item")

@@ -7,7 +7,7 @@ from fedcopl_lab.paper.items import ITEMS
 from fedcopl_lab.paper.measured import measured, measured_claims, measured_runs
 from fedcopl_lab.report._compare import beside, number_text
 from fedcopl_lab.report._templates import SYMBOLS
-from fedcopl_lab.report._words import PAPERS
+from fedcopl_lab.report._words import paper_of
 
 _FROM_NO_RUN = "none"
 
@@ -40,7 +40,7 @@ def items_table(profile: str = "smoke") -> pd.DataFrame:
         rows.append(
             {
                 "item": item.id,
-                "paper": PAPERS[item.id.split("_")[0]],
+                "paper": paper_of(item),
                 "where": item.source,
                 "shows": item.title,
                 "notebook": item.notebook,
