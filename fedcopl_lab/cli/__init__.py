@@ -51,7 +51,7 @@ def entry() -> NoReturn:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fedcopl-lab",
-        description="Open up FedCoPL step by step, and get its tables and figures back.",
+        description="Open up FedCoPL and SAGE step by step, and get their tables and figures back.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -118,7 +118,8 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.add_argument(
         "--method",
         default="FedCoPL",
-        help="zero-shot, PromptFL, PromptProx, pFedPrompt, FedOTP or FedCoPL (default: FedCoPL)",
+        help="zero-shot, PromptFL, PromptProx, pFedPrompt, FedOTP, FedCoPL, or one of SAGE's table, such as SAGE or "
+        "FixMatch-LPL (default: FedCoPL)",
     )
     parser.add_argument(
         "--mode",
@@ -127,7 +128,7 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")
-    _add_settings(parser, "--set", "any setting of PromptConfig, such as beta=0.05 or q_conf=null")
+    _add_settings(parser, "--set", "any setting of the method, such as beta=0.05, q_conf=null or kappa=10")
     parser.set_defaults(command=_commands.run)
 
 
@@ -180,11 +181,12 @@ def _add_export(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     parser = commands.add_parser(
         "export",
         help="write the committed measurements from the stored runs",
-        description="For maintainers: collects every item from the run store and rewrites paper/measured/PROFILE.csv.",
+        description="For maintainers: collects every item from the run store and rewrites paper/measured/PROFILE.csv; "
+        "with --add it keeps what the file holds of runs that other machines stored.",
     )
     _add_profile(parser)
     parser.add_argument("--out", metavar="FOLDER", help="where to write (default: the package's paper/measured)")
-    parser.add_argument("--partial", action="store_true", help="write the cells that are stored, name the others")
+    parser.add_argument("--add", action="store_true", help="keep what is there, add what is stored, name the rest")
     parser.set_defaults(command=_commands.export)
 
 

@@ -53,9 +53,9 @@ def data(options: argparse.Namespace) -> int:
 
 
 def export(options: argparse.Namespace) -> int:
-    from fedcopl_lab.cli import _reproduce
+    from fedcopl_lab.cli import _export
 
-    return _reproduce.export(options.profile, options.out, options.partial)
+    return _export.export(options.profile, options.out, options.add)
 
 
 def train_embedded(options: argparse.Namespace) -> int:

@@ -1,9 +1,9 @@
-"""``fedcopl-lab reproduce`` and ``export``: from missing runs to figures, report and committed numbers."""
+"""``fedcopl-lab reproduce``: from missing runs to figures and report."""
 
 import os
 import time
 import webbrowser
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -14,7 +14,6 @@ from fedcopl_lab.cli._dry_run import dry_run
 from fedcopl_lab.cli._inputs import check_inputs, not_stored
 from fedcopl_lab.config import RunConfig, profile_name
 from fedcopl_lab.paper import (
-    ITEMS,
     SEEDS,
     Item,
     collect,
@@ -22,14 +21,11 @@ from fedcopl_lab.paper import (
     has_runs,
     measured,
     measured_claims,
-    measured_folder,
     measured_runs,
     run_table,
     runs_of,
     same_verdicts,
     verdicts,
-    write_claims,
-    write_measured,
 )
 from fedcopl_lab.store import Run, Store
 
@@ -88,38 +84,6 @@ def _part(configs: Sequence[RunConfig], shard: str) -> list[RunConfig]:
     if not (part.isdigit() and parts.isdigit()):
         raise FedCoPLError(f"--shard {shard} is no part; write it as 1/8, the first of eight")
     return shard_of(configs, int(part), int(parts))
-
-
-def export(profile: str | None, out: str | None, partial: bool = False) -> int:
-    """Write what stored runs give, every item's numbers and every claim's verdict, as a profile's committed ones.
-
-    Args:
-        profile: whose runs.
-        out: folder; None takes the package's.
-        partial: write the cells that are stored and say which are not, instead of an error.
-    """
-    profile = profile_name(profile)
-    store = Store()
-    items = [item for item in ITEMS if item.reads != "nothing" and has_runs(item, profile)]
-    found = {item: collect(item, profile, store=store, partial=partial) for item in items}
-    if partial:
-        _say_not_run(found, profile)
-    if all(not any(table["key"]) for table in found.values()):
-        raise FedCoPLError(f"no run of profile {profile} is stored; run `fedcopl-lab reproduce --profile {profile}`")
-    numbers = pd.concat([table for table in found.values() if len(table)])
-    runs = run_table([store.run(key) for key in numbers["key"].unique() if key])
-    for path in write_measured(Path(out) if out else measured_folder(), profile, numbers, runs):
-        print(f"wrote {path}")
-    print(f"wrote {write_claims(Path(out) if out else measured_folder(), profile, verdicts(profile, store))}")
-    return 0
-
-
-def _say_not_run(found: Mapping[Item, pd.DataFrame], profile: str) -> None:
-    for item, table in found.items():
-        cells = {(cell.series, cell.column) for cell in item.cells(profile)}
-        left = cells - set(zip(table["series"], table["column"], strict=True))
-        if left:
-            print(f"not run: {item.id}, {len(left)} of {len(cells)} cells")
 
 
 def figures_folder() -> Path:

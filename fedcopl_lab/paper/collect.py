@@ -1,6 +1,7 @@
 """From stored runs to tidy numbers: one line per item, series, column, metric, round and seed."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -113,6 +114,18 @@ def runs_of(
 ) -> list[tuple[Item, Cell, Any]]:
     """Every (item, cell, run configuration) of several items; runs they share come once for each."""
     return [(item, cell, config) for item in items for cell, config in item.runs(profile, seeds, **changes)]
+
+
+def keys_by_cell(item: Item, profile: str) -> dict[tuple[str, str], set[str]]:
+    """(series, column) -> the keys of the runs that the cell asks for at all its seeds, stored or not.
+
+    >>> keys_by_cell(find_items(["main Table 3"])[0], "mini")
+    """
+    found: dict[tuple[str, str], set[str]] = {}
+    for cell in item.cells(profile):
+        keys = {key_of(replace(cell.config, seed=seed)) for seed in item.seeds_of(cell)}
+        found.setdefault((cell.series, cell.column), set()).update(keys)
+    return found
 
 
 def _statistics(item: Item) -> list[dict[str, Any]]:

@@ -25,6 +25,16 @@ def measured_runs(profile: str = "smoke") -> pd.DataFrame:
     return _read(f"{profile}.runs.csv", profile)
 
 
+def read_measured(folder: Path, profile: str) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Numbers, runs and verdicts of a profile as a folder holds them.
+
+    Raises:
+        FedCoPLError: it lacks one of the three files.
+    """
+    numbers, runs = _read(f"{profile}.csv", profile, folder), _read(f"{profile}.runs.csv", profile, folder)
+    return numbers, runs, _claims(profile, folder)
+
+
 def write_measured(folder: Path, profile: str, numbers: pd.DataFrame, runs: pd.DataFrame) -> tuple[Path, Path]:
     """Write both files of a profile, sorted, so that the same numbers give the same bytes."""
     order = ["item", "series", "column", "metric", "x", "y", "seed"]
@@ -42,8 +52,7 @@ def measured_claims(profile: str = "smoke") -> pd.DataFrame:
 
     >>> measured_claims("smoke").query("verdict == 'holds'")
     """
-    table = _read(f"{profile}.claims.csv", profile)
-    return table.fillna({"statistic": "", "runs": "", "note": ""})
+    return _claims(profile, measured_folder())
 
 
 def write_claims(folder: Path, profile: str, verdicts: pd.DataFrame) -> Path:
@@ -82,8 +91,15 @@ def measured_folder() -> Path:
     return Path(str(resources.files("fedcopl_lab.paper"))) / "measured"
 
 
-def _read(name: str, profile: str) -> pd.DataFrame:
-    if name not in {path.name for path in measured_folder().glob("*.csv")}:
+def _claims(profile: str, folder: Path) -> pd.DataFrame:
+    table = _read(f"{profile}.claims.csv", profile, folder)
+    texts = ["statistic", "runs", "note"]
+    return table.assign(**{name: table[name].astype(object).fillna("") for name in texts})
+
+
+def _read(name: str, profile: str, folder: Path | None = None) -> pd.DataFrame:
+    path = (folder or measured_folder()) / name
+    if not path.is_file():
         known = ", ".join(measured_profiles()) or "none yet"
         raise FedCoPLError(f"nothing measured in profile {profile!r} is committed; profiles with numbers: {known}")
-    return pd.read_csv(measured_folder() / name)
+    return pd.read_csv(path)

@@ -1,12 +1,11 @@
 """What of a profile's runs is committed, item by item, and what was not run."""
 
 from collections.abc import Mapping, Set
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from fedcopl_lab._identity import key_of
+from fedcopl_lab.paper.collect import keys_by_cell
 from fedcopl_lab.paper.items import ITEMS, Item
 from fedcopl_lab.paper.measured import measured_runs
 from fedcopl_lab.report._templates import render
@@ -36,8 +35,8 @@ def coverage(profile: str = "mini") -> pd.DataFrame:
     wanted = set[str]()
     rows = []
     for item in ITEMS:
-        keys_of = _keys_by_cell(item, profile)
-        keys = {key for of_rows in keys_of.values() for of_cell in of_rows.values() for key in of_cell}
+        keys_of = keys_by_cell(item, profile)
+        keys = {key for of_cell in keys_of.values() for key in of_cell}
         wanted |= keys
         if keys:
             place = f"{paper_of(item)}, {item.source}: {item.title}"
@@ -50,30 +49,24 @@ def _row(name: str, shows: str, keys: Set[str], known: Set[str]) -> dict[str, An
     return {"item": name, "shows": shows, "runs": len(keys), "committed": len(keys & known)}
 
 
-def _keys_by_cell(item: Item, profile: str) -> dict[str, dict[str, set[str]]]:
-    """Column -> row -> the keys of its runs."""
-    found: dict[str, dict[str, set[str]]] = {}
-    for cell in item.cells(profile):
-        keys = {key_of(replace(cell.config, seed=seed)) for seed in item.seeds_of(cell)}
-        found.setdefault(cell.column, {}).setdefault(cell.series, set()).update(keys)
-    return found
-
-
-def _in_words(item: Item, keys_of: Mapping[str, Mapping[str, Set[str]]], known: Set[str]) -> str:
+def _in_words(item: Item, keys_of: Mapping[tuple[str, str], Set[str]], known: Set[str]) -> str:
     """The cells of which a run is missing: whole columns by name, columns with the same missing rows together."""
     sign = item.axis.split(",")[0]  # of a sweep, such as τ1; longer names of axes say more than a list can bear
     name_of = (lambda column: f"{sign} = {column}") if item.field and " " not in sign else str
     whole, partly = list[str](), dict[tuple[str, ...], list[str]]()
-    for column, rows in keys_of.items():
+    columns = dict[str, dict[str, Set[str]]]()
+    for (series, column), keys in keys_of.items():
+        columns.setdefault(column, {})[series] = keys
+    for column, rows in columns.items():
         left = tuple(series for series, keys in rows.items() if not keys <= known)
         if len(left) == len(rows):
             whole.append(name_of(column))
         elif left:
             partly.setdefault(left, []).append(name_of(column))
-    if len(whole) == len(keys_of):
+    if len(whole) == len(columns):
         return "all"
-    texts = [f"{'; '.join(columns)}: {'; '.join(left)}" if len(keys_of) > 1 else "; ".join(left)
-             for left, columns in partly.items()]  # fmt: skip
+    texts = [f"{'; '.join(names)}: {'; '.join(left)}" if len(columns) > 1 else "; ".join(left)
+             for left, names in partly.items()]  # fmt: skip
     return ". ".join([*texts, *(["All of " + "; ".join(whole)] if whole else [])])
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import fedcopl_lab as lab
-from fedcopl_lab.cli import _reproduce, main
+from fedcopl_lab.cli import _export, main
 from fedcopl_lab.cli._runs import parse_settings
 from fedcopl_lab.paper import find_items, verdicts
 from fedcopl_lab.store import Store
@@ -70,21 +70,48 @@ def test_bad_input_is_one_line_and_exit_2(fails, arguments, saying, tmp_path, mo
     assert [run.key for run in Store().runs()] == [kept.key], "no half-made run is left behind"
 
 
-def test_a_partial_export_holds_what_is_stored_and_names_the_rest(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(_reproduce, "ITEMS", find_items(["main Table 1"]))  # all of them take long
-    monkeypatch.setattr(_reproduce, "verdicts", lambda profile, store: verdicts(profile, store, numbers=[12]))
-    assert main(["export", "--partial", "--out", str(tmp_path)]) == 2
-    assert "no run of profile smoke is stored" in capsys.readouterr().err
+@pytest.fixture
+def small_export(monkeypatch):
+    """An export of one table and one claim: all of them take long."""
+    monkeypatch.setattr(_export, "ITEMS", find_items(["main Table 1"]))
+    monkeypatch.setattr(_export, "verdicts", lambda profile, store: verdicts(profile, store, numbers=[12]))
+
+
+def zero_shot_runs(beta: float) -> None:
     for seed in (0, 1, 2):
-        lab.run(lab.configure("smoke", method="zero-shot", seed=seed), progress=False)
-    assert main(["export", "--partial", "--out", str(tmp_path)]) == 0
+        lab.run(lab.configure("smoke", method="zero-shot", beta=beta, seed=seed), progress=False)
+
+
+def test_an_export_into_an_empty_folder_holds_what_is_stored_and_names_the_rest(tmp_path, capsys, small_export):
+    assert main(["export", "--add", "--out", str(tmp_path)]) == 2
+    assert "no run of profile smoke is stored" in capsys.readouterr().err
+    zero_shot_runs(beta=0.1)
+    assert main(["export", "--add", "--out", str(tmp_path)]) == 0
     numbers = pd.read_csv(tmp_path / "smoke.csv")
     table = numbers[numbers["item"] == "fedcopl_main_table1"]
     assert set(zip(table["series"], table["column"], strict=True)) == {("Zero-shot CLIP", "β = 0.1")}
     assert set(table["seed"]) == {0, 1, 2}
     assert len(pd.read_csv(tmp_path / "smoke.runs.csv")) == 3
     cells = len(find_items(["main Table 1"])[0].cells("smoke"))
-    assert f"not run: fedcopl_main_table1, {cells - 1} of {cells} cells" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"not run: fedcopl_main_table1, {cells - 1} of {cells} cells" in said
+    assert "0 runs were committed, 3 are new" in said
+
+
+def test_an_export_adds_to_what_another_machine_has_stored(tmp_path, capsys, small_export, monkeypatch):
+    folder = tmp_path / "committed"
+    zero_shot_runs(beta=0.1)
+    assert main(["export", "--add", "--out", str(folder)]) == 0
+    before = (folder / "smoke.csv").read_text().splitlines()
+    monkeypatch.setenv("FEDCOPL_LAB_HOME", str(tmp_path / "other machine"))
+    zero_shot_runs(beta=0.05)
+    assert main(["export", "--add", "--out", str(folder)]) == 0
+    assert "3 runs were committed, 3 are new" in capsys.readouterr().out
+    assert set(before) < set((folder / "smoke.csv").read_text().splitlines())
+    assert len(pd.read_csv(folder / "smoke.runs.csv")) == 6
+    again = {path: path.read_bytes() for path in folder.iterdir()}
+    assert main(["export", "--add", "--out", str(folder)]) == 0
+    assert {path: path.read_bytes() for path in folder.iterdir()} == again
 
 
 def test_a_store_that_cannot_be_written_is_said(fails, tmp_path, monkeypatch):

@@ -1,0 +1,56 @@
+"""``fedcopl-lab export``: from stored runs to the numbers and verdicts that are committed."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.config import profile_name
+from fedcopl_lab.paper import ITEMS, Item, collect, has_runs, measured_folder, run_table, verdicts
+from fedcopl_lab.paper._adding import add_claims, add_numbers
+from fedcopl_lab.paper.collect import keys_by_cell
+from fedcopl_lab.paper.measured import read_measured, write_claims, write_measured
+from fedcopl_lab.store import Store
+
+
+def export(profile: str | None, out: str | None, add: bool = False) -> int:
+    """Write what stored runs give, every item's numbers and every claim's verdict, as a profile's committed ones.
+
+    Args:
+        profile: whose runs.
+        out: folder; None takes the package's.
+        add: keep the cells and verdicts that the folder holds, add those that are stored, and say which are missing,
+            instead of an error.
+    """
+    profile, store = profile_name(profile), Store()
+    folder = Path(out) if out else measured_folder()
+    items = [item for item in ITEMS if item.reads != "nothing" and has_runs(item, profile)]
+    tables = [collect(item, profile, store=store, partial=add) for item in items]
+    if not any(any(table["key"]) for table in tables):
+        raise FedCoPLError(f"no run of profile {profile} is stored; run `fedcopl-lab reproduce --profile {profile}`")
+    numbers = pd.concat([table for table in tables if len(table)])
+    claims = verdicts(profile, store)
+    elsewhere = pd.DataFrame({"key": []})
+    if add and (folder / f"{profile}.csv").is_file():
+        asked_for = {(item.id, *cell): keys for item in items for cell, keys in keys_by_cell(item, profile).items()}
+        committed, elsewhere, judged = read_measured(folder, profile)
+        numbers, claims = add_numbers(committed, numbers, asked_for), add_claims(judged, claims)
+    keys = {key for key in numbers["key"].dropna() if key}
+    kept = elsewhere[elsewhere["key"].isin(keys)]
+    here = run_table([store.run(key) for key in sorted(keys - set(kept["key"]))])
+    runs = pd.concat([table for table in (kept, here) if len(table)]).sort_values("key", ignore_index=True)
+    if add:
+        print(f"{len(kept)} runs were committed, {len(here)} are new")
+        _say_not_run(items, numbers, profile)
+    for path in (*write_measured(folder, profile, numbers, runs), write_claims(folder, profile, claims)):
+        print(f"wrote {path}")
+    return 0
+
+
+def _say_not_run(items: Sequence[Item], numbers: pd.DataFrame, profile: str) -> None:
+    there = set(zip(numbers["item"], numbers["series"], numbers["column"], strict=True))
+    for item in items:
+        cells = {(item.id, cell.series, cell.column) for cell in item.cells(profile)}
+        if left := cells - there:
+            print(f"not run: {item.id}, {len(left)} of {len(cells)} cells")

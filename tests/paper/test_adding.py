@@ -1,0 +1,63 @@
+"""Adding what is stored here to what is committed from other machines."""
+
+import pandas as pd
+
+from fedcopl_lab.paper._adding import add_claims, add_numbers
+from fedcopl_lab.paper.collect import VALUE_COLUMNS
+
+COLUMN = "CIFAR-10, 30 %"
+
+
+def line(series, key, value, seed=0, metric="accuracy", item="table"):
+    return dict(zip(VALUE_COLUMNS, (item, series, COLUMN, metric, 1, None, seed, value, key), strict=True))
+
+
+def numbers(*lines):
+    return pd.DataFrame(lines, columns=VALUE_COLUMNS)
+
+
+def asked_for(**keys):
+    return {("table", series, COLUMN): of_cell for series, of_cell in keys.items()}
+
+
+def test_a_committed_cell_stays_and_a_missing_one_comes_in():
+    committed = numbers(line("A", "a0", 0.5), line("A", "a1", 0.6, seed=1))
+    fresh = numbers(line("A", "a0", 0.51), line("A", "a1", 0.61, seed=1), line("B", "b0", 0.7))
+    both = add_numbers(committed, fresh, asked_for(A={"a0", "a1"}, B={"b0"}))
+    assert list(zip(both["key"], both["value"], strict=True)) == [("a0", 0.5), ("a1", 0.6), ("b0", 0.7)]
+
+
+def test_a_cell_of_which_one_run_is_no_longer_asked_for_goes_whole():
+    committed = numbers(line("A", "a0", 0.5), line("A", "old", 0.6, seed=1), line("B", "b0", 0.7))
+    wanted = asked_for(A={"a0", "a1"}, B={"b0"})
+    assert add_numbers(committed, numbers(), wanted)["key"].tolist() == ["b0"]
+    fresh = numbers(line("A", "a0", 0.51), line("A", "a1", 0.61, seed=1))
+    assert set(add_numbers(committed, fresh, wanted)["value"]) == {0.7, 0.51, 0.61}
+
+
+def test_a_run_of_here_is_measured_against_the_reference_of_elsewhere():
+    committed = numbers(line("FixMatch-LPL", "l", 12.0, metric="rounds_needed"))
+    fresh = numbers(line("SAGE", "s", 4.0, metric="rounds_needed"))
+    both = add_numbers(committed, fresh, asked_for(**{"FixMatch-LPL": {"l"}, "SAGE": {"s"}}))
+    speed_up = both[both["metric"] == "speed_up"].set_index("series")["value"].to_dict()
+    assert speed_up == {"FixMatch-LPL": 1.0, "SAGE": 3.0}
+    again = add_numbers(both, numbers(), asked_for(**{"FixMatch-LPL": {"l"}, "SAGE": {"s"}}))
+    assert len(again) == len(both), "no speed-up twice"
+
+
+def verdict(runs, difference, text="a claim"):
+    return {"number": 7, "claim": text, "verdict": "holds", "difference": difference, "runs": runs}
+
+
+def of_both(committed, fresh):
+    [row] = add_claims(pd.DataFrame([committed]), pd.DataFrame([fresh])).to_dict("records")
+    return row["difference"]
+
+
+def test_a_verdict_changes_only_where_more_runs_speak_and_none_is_missing():
+    assert of_both(verdict("a b", 1.0), verdict("a b c", 2.0)) == 2.0
+    assert of_both(verdict("", 1.0), verdict("a", 2.0)) == 2.0, "not tested before"
+    assert of_both(verdict("a b", 1.0), verdict("a b", 2.0)) == 1.0, "its numbers are those that are committed"
+    assert of_both(verdict("a b", 1.0), verdict("b c d", 2.0)) == 1.0, "a is not stored here"
+    assert of_both(verdict("a b", 1.0), verdict("", 2.0)) == 1.0
+    assert of_both(verdict("a b", 1.0, "an older claim"), verdict("a", 2.0)) == 2.0
