@@ -107,6 +107,11 @@ def _add_reproduce(commands: "argparse._SubParsersAction[argparse.ArgumentParser
         action="store_true",
         help="list every run with its time and memory and what is not here; run nothing",
     )
+    parser.add_argument(
+        "--committed",
+        action="store_true",
+        help="draw the committed numbers of the profile, such as mini, into figures/PROFILE; no run, no data set",
+    )
     parser.set_defaults(command=_commands.reproduce)
 
 

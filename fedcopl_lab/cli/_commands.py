@@ -9,6 +9,8 @@ import argparse
 def reproduce(options: argparse.Namespace) -> int:
     from fedcopl_lab.cli import _reproduce
 
+    if options.committed:
+        return _reproduce.draw_committed(options.profile, options.items, options.out, options.open, options.svg)
     return _reproduce.reproduce(
         profile=options.profile, names=options.items, seeds=options.seeds, device=options.device, jobs=options.jobs,
         out=options.out, open_report=options.open, progress=not options.quiet, dry=options.dry_run,

@@ -77,6 +77,34 @@ def reproduce(
     return 0
 
 
+def draw_committed(
+    profile: str | None, names: Sequence[str] | None, out: str | None, open_report: bool, svg: bool
+) -> int:
+    """Draw a profile's committed numbers: no run is computed or read; prints where the report is.
+
+    Args:
+        profile: whose numbers.
+        names: of the items; None takes all that can be drawn.
+        out: folder; None takes ``figures/PROFILE``, beside the pictures of runs.
+        open_report: in a browser.
+        svg: write every picture as SVG too.
+    """
+    from fedcopl_lab.report import write_committed
+
+    profile = profile_name(profile)
+    folder = Path(out) if out else figures_folder() / profile
+    check_writable(folder)
+    report = write_committed(folder, profile, find_items(names or ["all"]), _pictures(svg))
+    print(f"report: {report}")
+    if open_report:
+        webbrowser.open(report.resolve().as_uri())
+    return 0
+
+
+def _pictures(svg: bool) -> tuple[str, ...]:
+    return ("pdf", "png", "svg") if svg else ("pdf", "png")
+
+
 def _part(configs: Sequence[RunConfig], shard: str) -> list[RunConfig]:
     from fedcopl_lab.engine import shard_of
 
@@ -122,7 +150,7 @@ def _write(
     numbers = {item.id: collect(item, profile, seeds, store, device=device) for item in items}
     for item in items:
         used = origins[origins["key"].isin(numbers[item.id]["key"])]
-        save_item(item, numbers[item.id], used, folder, profile, ("pdf", "png", "svg") if svg else ("pdf", "png"))
+        save_item(item, numbers[item.id], used, folder, profile, _pictures(svg))
     found = verdicts(profile, store, seeds, device=device)
     report = write_report(folder, items, numbers, origins, profile, found)
     try:

@@ -39,6 +39,7 @@ def write_measured(folder: Path, profile: str, numbers: pd.DataFrame, runs: pd.D
     """Write both files of a profile, sorted, so that the same numbers give the same bytes."""
     order = ["item", "series", "column", "metric", "x", "y", "seed"]
     values, origins = folder / f"{profile}.csv", folder / f"{profile}.runs.csv"
+    numbers = numbers.assign(y=pd.to_numeric(numbers["y"]).astype("Int64"))  # read back they are floats: 3.0
     write_atomic(values, numbers.sort_values(order, kind="stable").to_csv(index=False, lineterminator="\n"))
     write_atomic(origins, runs.to_csv(index=False, lineterminator="\n"))
     return values, origins

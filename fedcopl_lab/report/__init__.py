@@ -3,6 +3,7 @@
 from fedcopl_lab.report._bench_picture import draw_bench
 from fedcopl_lab.report._bench_words import bench_markdown
 from fedcopl_lab.report._claims import claim_text, claims_markdown
+from fedcopl_lab.report._committed import draw_committed, write_committed
 from fedcopl_lab.report._compare import against_committed, beside, committed_beside, gaps, readable
 from fedcopl_lab.report._coverage import coverage, coverage_markdown
 from fedcopl_lab.report._overview import beside_markdown, items_markdown, items_table
@@ -33,6 +34,7 @@ __all__ = [
     "curves",
     "draw",
     "draw_bench",
+    "draw_committed",
     "gaps",
     "items_markdown",
     "items_table",
@@ -48,5 +50,6 @@ __all__ = [
     "table",
     "to_csv",
     "to_latex",
+    "write_committed",
     "write_report",
 ]

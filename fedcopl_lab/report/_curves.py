@@ -55,7 +55,7 @@ def headline(
 
     Beside printed numbers it is as bold as their own heading.
     """
-    words = "; ".join(filter(None, (setting_of(item, profile).short, seeds_text(lines, metric), marks)))
+    words = "; ".join(filter(None, (setting_of(item, profile, lines).short, seeds_text(lines, metric), marks)))
     reasons = [textwrap.fill(f"{one.column} was not run: {one.reason}", _REASON_WIDTH) for one in missing]
     color, weight = (INK, "bold") if beside_printed else (QUIET, "normal")
     figure.suptitle("\n".join([f"Measured here ({words})", *reasons]), fontsize=7, color=color, fontweight=weight)

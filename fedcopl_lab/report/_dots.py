@@ -114,7 +114,9 @@ def _measured(
     metric = item.metrics[0]
     rows, columns = order(cells["series"]), order(cells["column"])
     across = _across(len(columns))
-    part.suptitle(f"Measured here ({setting_of(item, profile).short}; {seeds_text(lines, metric)})", fontweight="bold")
+    part.suptitle(
+        f"Measured here ({setting_of(item, profile, lines).short}; {seeds_text(lines, metric)})", fontweight="bold"
+    )
     grid = part.subplots(-(-len(columns) // across), across, sharex=True, sharey=True, squeeze=False)
     for axes, column in zip(grid.flat, columns, strict=False):
         _measured_panel(axes, lines[lines["column"] == column], cells[cells["column"] == column], rows, metric,

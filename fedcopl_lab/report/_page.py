@@ -68,17 +68,16 @@ def write_report(
     by_paper: dict[str, list[dict[str, Any]]] = {}
     for item in items:
         by_paper.setdefault(paper_of(item), []).append(_entry(item, together, runs, profile, verdicts))
+    settings = [entry["setting"] for entries in by_paper.values() for entry in entries]
     page = render(
         "page.html.j2",
         profile=profile,
-        setting=next(
-            (s for s in (setting_of(item, profile) for item in items) if s.dataset), Setting(profile, "", "", 0)
-        ),
+        setting=next((setting for setting in settings if setting.dataset), Setting(profile, "", "", 0)),
         papers=by_paper,
         heads=heads(items, together, profile, verdicts),
         totals=_totals(items, together, runs),
         claims=claims_section(verdicts, _other_verdicts(profile)),
-        partly_run=_partly_run(profile),
+        partly_run=_partly_run(),
         has_verdicts=verdicts is not None,
     )
     path = Path(folder) / "report.html"
@@ -91,9 +90,9 @@ def _other_verdicts(profile: str) -> dict[str, pd.DataFrame]:
     return {name: measured_claims(name) for name in measured_profiles() if name != profile}
 
 
-def _partly_run(profile: str) -> dict[str, str]:
-    """The sections on other profiles of which a part was run, by their names."""
-    sections = {name: coverage_section(name) for name in measured_profiles() if name != profile}
+def _partly_run() -> dict[str, str]:
+    """The sections on profiles of which a part was run, by their names."""
+    sections = {name: coverage_section(name) for name in measured_profiles()}
     return {name: section for name, section in sections.items() if section}
 
 
@@ -112,7 +111,7 @@ def _entry(
     present = [metric for metric in there if metric not in _FOLDED]
     return {
         "item": item,
-        "setting": setting_of(item, profile),
+        "setting": setting_of(item, profile, lines),
         "picture": base64.b64encode(picture).decode(),
         "alt": _alternative(item, lines, present),
         "measured": measured_table(lines, present),
@@ -137,7 +136,7 @@ def _caption(item: Item, lines: pd.DataFrame, profile: str, metrics: Sequence[st
     when = {"rounds": ", after the last round", "first": ", first label phase", "labels": ", after the last round",
             "pseudo_labels": ", in the last round"}  # fmt: skip
     seeds = seeds_text(lines, metrics[0])
-    return f"Measured here: {setting_of(item, profile).short}; mean ± std, {seeds}{when.get(item.reads, '')}"
+    return f"Measured here: {setting_of(item, profile, lines).short}; mean ± std, {seeds}{when.get(item.reads, '')}"
 
 
 def _totals(items: Sequence[Item], numbers: pd.DataFrame, runs: pd.DataFrame) -> dict[str, Any]:

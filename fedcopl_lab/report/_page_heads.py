@@ -51,12 +51,13 @@ def _lists(table: dict[str, Any]) -> list[tuple[str, str, list[dict[str, Any]]]]
 def main_table(item: Item, numbers: pd.DataFrame, profile: str) -> dict[str, Any] | None:
     """A main table at its first column: measured, the order of its rows, and the paper's; None where one is missing.
 
-    The fully labelled reference of SAGE's table is shown without a place.
+    Rows that the paper does not print are left out; the fully labelled reference of SAGE's table has no place.
     """
+    paper = printed(item.id)
     lines = lines_of(item, numbers, ("accuracy",))
+    lines = lines[lines["series"].isin(paper["series"])]
     column = order(lines["column"])[0]
     cells = summary(lines).query("column == @column").set_index("series")
-    paper = printed(item.id)
     paper = paper[(paper["column"] == column) | paper["column"].str.endswith(f", {column}")]
     paper = paper[~paper["column"].str.startswith("Average")]
     common = paper.pivot(index="series", columns="column", values="value").reindex(cells.index).dropna(axis=1)
@@ -73,7 +74,7 @@ def main_table(item: Item, numbers: pd.DataFrame, profile: str) -> dict[str, Any
         "item": item,
         "own": own,
         "column": column,
-        "dataset": setting_of(item, profile).dataset,
+        "dataset": setting_of(item, profile, lines).dataset,
         "seeds": seeds_text(lines),
         "rows": [(name, texts[name], places.get(name, "–"), f"{common.loc[name].mean():.1f}",
                   printed_places.get(name, "–")) for name in order(cells.index)],

@@ -109,7 +109,7 @@ def _skew(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         wide = part.pivot_table(index="y", columns="x", values="value", fill_value=0)
         panels[column] = wide.to_numpy().round().astype(int)
     figure = label_skew(panels)
-    words = f"{setting_of(item, profile).short}; number and area: training images; seed {lines['seed'].min()}"
+    words = f"{setting_of(item, profile, lines).short}; number and area: training images; seed {lines['seed'].min()}"
     figure.suptitle(words, fontsize=7, color=QUIET)
     return figure
 

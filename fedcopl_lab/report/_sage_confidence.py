@@ -93,5 +93,5 @@ def _above(part: pd.DataFrame, threshold: float) -> np.ndarray:
 
 def _headline(figure: Figure, item: Item, lines: pd.DataFrame, profile: str) -> None:
     seeds = lines["seed"].nunique()
-    words = f"Measured here ({setting_of(item, profile).short}; {seeds} seed{'s' if seeds > 1 else ''}; "
+    words = f"Measured here ({setting_of(item, profile, lines).short}; {seeds} seed{'s' if seeds > 1 else ''}; "
     figure.suptitle(f"{words}first third of the rounds)", fontsize=7, color=QUIET)

@@ -25,7 +25,7 @@ def theory_picture(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     handles = [legend_handle(name, Look(look.color, look.marker, "none")) for name, look in looks.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     seeds = lines["seed"].nunique()
-    words = f"{setting_of(item, profile).short}; {seeds} seed{'s' if seeds > 1 else ''}; means over the rounds"
+    words = f"{setting_of(item, profile, lines).short}; {seeds} seed{'s' if seeds > 1 else ''}; means over the rounds"
     figure.suptitle(f"Measured here ({words})", fontsize=7, color=QUIET)
     return figure
 

@@ -159,7 +159,7 @@ def _text(kind: str, item: Item, lines: pd.DataFrame, profile: str) -> str:
 def _latex(item: Item, lines: pd.DataFrame, profile: str) -> str:
     metric, methods = item.metrics[0], item.drawing == "dots"
     seeds = seeds_text(lines, metric)
-    told = [metric_name(metric, item.id), setting_of(item, profile).short, f"mean ± std over {seeds}", "%"]
+    told = [metric_name(metric, item.id), setting_of(item, profile, lines).short, f"mean ± std over {seeds}", "%"]
     if methods:
         told.append("bold: largest mean, underlined: second, whatever their spread")
     if " to " in seeds:
@@ -190,7 +190,7 @@ def provenance(item: Item | str, numbers: pd.DataFrame, runs: pd.DataFrame, prof
         raise FedCoPLError(
             f"the runs lack the columns {', '.join(missing)}; pass what run_table() or measured_runs() gives"
         )
-    keys = sorted(set(numbers["key"]) - {""})  # counts from the manifests come from no run
+    keys = sorted(set(numbers["key"].dropna()) - {""})  # counts from the manifests come from no run
     behind = runs[runs["key"].isin(keys)]
     unknown = sorted(set(keys) - set(behind["key"]))
     if unknown:

@@ -42,7 +42,7 @@ def two_skews(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         for part, look in _DISCS.items() for n in (shown if part == "unlabelled" else shown[:1])
     ]  # fmt: skip
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
-    words = f"{setting_of(item, profile).short}; area: images; seed {lines['seed'].min()}"
+    words = f"{setting_of(item, profile, lines).short}; area: images; seed {lines['seed'].min()}"
     figure.suptitle(words, fontsize=7, color=QUIET)
     return figure
 

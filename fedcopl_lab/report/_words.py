@@ -97,9 +97,12 @@ def item_of(item: Item | str) -> Item:
     return item if isinstance(item, Item) else find_items([item])[0]
 
 
-def setting_of(item: Item | str, profile: str) -> Setting:
-    """Profile, data sets and models of all runs of an item."""
+def setting_of(item: Item | str, profile: str, lines: pd.DataFrame | None = None) -> Setting:
+    """Profile, data sets and models of all runs of an item, or of those that its lines are from."""
     cells = item_of(item).cells(profile)
+    if lines is not None:
+        found = set(zip(lines["series"], lines["column"], strict=True))
+        cells = tuple(cell for cell in cells if (cell.series, cell.column) in found) or cells
     if not cells:
         return Setting(profile, "", "", 0)
     configs = [cell.config for cell in cells]

@@ -176,6 +176,19 @@ def test_reproduce_writes_figures_and_report_and_says_where(capsys, tmp_path):
     assert {p.name: p.read_bytes() for p in out.iterdir()} == first, "the same runs give the same files"
 
 
+def test_committed_numbers_are_drawn_without_a_run(capsys, tmp_path, fails):
+    out = tmp_path / "mini"
+    chosen = ["reproduce", "--committed", "--profile", "mini", "--out", str(out), "--items"]
+    assert main([*chosen, "main Table 3", "main Table 4"]) == 0
+    assert f"report: {out / 'report.html'}" in capsys.readouterr().out
+    assert {path.stem for path in out.iterdir()} == {"fedcopl_main_table3", "report"}, "Table 4 has no runs in mini"
+    assert not Store().runs()
+    fails(*chosen, "main Table 4", saying="not enough of these items is committed in profile mini")
+    fails(
+        "reproduce", "--committed", "--profile", "paper", "--out", str(out), saying="profiles with numbers: mini, smoke"
+    )
+
+
 def test_doctor_says_what_is_there(capsys):
     assert main(["doctor"]) == 0
     shown = capsys.readouterr().out

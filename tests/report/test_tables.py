@@ -118,7 +118,11 @@ def test_csv_reads_back_to_the_same_numbers(made_up, tmp_path) -> None:
     (tmp_path / "n.csv").write_text(to_csv(numbers))
     read = pd.read_csv(tmp_path / "n.csv")
     assert list(read.columns) == list(numbers.columns)
-    assert read["value"].tolist() == pytest.approx(numbers["value"].tolist(), abs=1e-15)
+    cell = ["series", "column", "metric", "x", "seed"]
+    both = read.merge(numbers, on=cell, suffixes=("", "_before"), validate="one_to_one")
+    assert len(both) == len(read) == len(numbers)
+    assert both["value"].tolist() == pytest.approx(both["value_before"].tolist(), abs=1e-15)
+    assert to_csv(read) == to_csv(numbers.sort_values(["metric", "seed"], ascending=False, kind="stable"))
 
 
 def test_bad_input_is_named(made_up) -> None:

@@ -1,0 +1,95 @@
+"""A profile's pictures and report from its committed numbers: no run, no data set, no model."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.paper.items import ITEMS, Item, has_runs
+from fedcopl_lab.paper.measured import measured, measured_claims, measured_runs
+from fedcopl_lab.report._page import write_report
+from fedcopl_lab.report._plots import draw
+from fedcopl_lab.report._save import save_item
+from fedcopl_lab.report._words import item_of
+
+
+def write_committed(
+    folder: Path | str,
+    profile: str = "mini",
+    items: Sequence[Item] = ITEMS,
+    pictures: Sequence[str] = ("pdf", "png"),
+) -> Path:
+    """Draw the items of which enough is committed to compare, and write ``report.html`` with the committed verdicts.
+
+    Args:
+        folder: where to write; made when missing.
+        profile: whose committed numbers.
+        items: what to draw, as far as it can be drawn.
+        pictures: kinds of picture files, of ``"pdf"``, ``"png"`` and ``"svg"``.
+
+    Returns:
+        The report.
+
+    Raises:
+        FedCoPLError: nothing of these items is committed, or a folder that cannot be written.
+
+    >>> write_committed("figures/mini", "mini")
+
+    Shown in the README.
+    """
+    numbers, runs = measured(profile), measured_runs(profile)
+    drawn = drawable(items, numbers, profile)
+    if not any(map(len, drawn.values())):
+        raise FedCoPLError(f"not enough of these items is committed in profile {profile} to draw; see report.coverage")
+    for item, lines in drawn.items():
+        save_item(item, lines, runs, Path(folder), profile, pictures)
+    return write_report(folder, list(drawn), pd.concat(drawn.values()), runs, profile, measured_claims(profile))
+
+
+def drawable(items: Sequence[Item], numbers: pd.DataFrame, profile: str) -> dict[Item, pd.DataFrame]:
+    """The items of which enough is there to draw them, with their lines; diagrams need none."""
+    lines_of = {item: comparable(item, numbers, profile) for item in items if has_runs(item, profile)}
+    return {item: lines for item, lines in lines_of.items() if len(lines) or item.reads == "nothing"}
+
+
+def draw_committed(item: Item | str, profile: str = "mini") -> Figure:
+    """The picture of an item from a profile's committed numbers, without the columns of which one row alone was run.
+
+    Args:
+        item: the item, its id or its place in the paper.
+        profile: whose committed numbers.
+
+    Raises:
+        FedCoPLError: an unknown item, or too little of it is committed to compare.
+
+    >>> draw_committed("sage_main_fig2a")
+
+    Shown in notebook ``fedcopl_main_fig2``.
+    """
+    known = item_of(item)
+    lines = comparable(known, measured(profile), profile)
+    if lines.empty:
+        raise FedCoPLError(f"not enough of {known.id} is committed in profile {profile} to draw; see report.coverage")
+    return draw(known, lines, profile)
+
+
+def comparable(item: Item, numbers: pd.DataFrame, profile: str) -> pd.DataFrame:
+    """The committed lines of an item that say something without the missing ones; empty where there are none.
+
+    Columns of which one row alone was run are left out, and the whole item where its columns are what is compared
+    (a sweep, or more and fewer labels) and fewer than three are there.
+
+    >>> comparable(find_items(["main Table 1"])[0], measured("mini"), "mini")["column"].unique()
+    """
+    lines = numbers[numbers["item"] == item.id]
+    found = set(zip(lines["series"], lines["column"], strict=True))
+    cells = item.cells(profile)
+    there = [cell for cell in cells if (cell.series, cell.column) in found]
+    if len(there) == len(cells):
+        return lines
+    rows_of = pd.Series([cell.column for cell in there], dtype=str).value_counts()
+    if item.axis or item.drawing == "lines":
+        return lines if len(rows_of) >= 3 and item.drawing != "surface" else lines[:0]
+    return lines[lines["column"].isin(rows_of.index[rows_of > 1])]
