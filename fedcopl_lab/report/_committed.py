@@ -45,7 +45,8 @@ def write_committed(
         raise FedCoPLError(f"not enough of these items is committed in profile {profile} to draw; see report.coverage")
     for item, lines in drawn.items():
         save_item(item, lines, runs, Path(folder), profile, pictures)
-    return write_report(folder, list(drawn), pd.concat(drawn.values()), runs, profile, measured_claims(profile))
+    together, judged = pd.concat(drawn.values()), measured_claims(profile)
+    return write_report(folder, list(drawn), together, runs, profile, judged, compare=False)
 
 
 def drawable(items: Sequence[Item], numbers: pd.DataFrame, profile: str) -> dict[Item, pd.DataFrame]:

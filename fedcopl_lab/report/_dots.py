@@ -66,7 +66,9 @@ def table_dots(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     _printed_ground(right)
     axes = right.subplots()
     _printed_panel(axes, paper, groups, rows, looks)
-    what = "average of six data sets" if _averages(paper) else columns[0]
+    split = next(iter(_sets_by_split(paper)), "")
+    here = split if columns[0].endswith(f", {split}") else columns[0]  # without the set that was measured
+    what = "average of six data sets" if _averages(paper) else here
     axes.set_title(", ".join(filter(None, (what, backbone(item.id)))))
     axes.set_xlabel("accuracy (%)")
     right.legend(handles=_printed_handles(looks), loc="outside lower center", ncols=min(2, len(groups)),

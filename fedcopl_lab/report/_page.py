@@ -39,6 +39,8 @@ def write_report(
     runs: pd.DataFrame,
     profile: str = "smoke",
     verdicts: pd.DataFrame | None = None,
+    *,
+    compare: bool = True,
 ) -> Path:
     """Write ``report.html``: every item with picture, measured numbers, printed numbers and origin.
 
@@ -51,6 +53,7 @@ def write_report(
         runs: the runs behind them, as :func:`fedcopl_lab.paper.run_table` gives them.
         profile: whose numbers they are.
         verdicts: on the papers' claims, as :func:`fedcopl_lab.paper.verdicts` gives them; None leaves them out.
+        compare: say of each item how its numbers agree with the committed ones.
 
     Returns:
         The file.
@@ -67,7 +70,7 @@ def write_report(
     together = numbers if isinstance(numbers, pd.DataFrame) else _together(list(numbers.values()))
     by_paper: dict[str, list[dict[str, Any]]] = {}
     for item in items:
-        by_paper.setdefault(paper_of(item), []).append(_entry(item, together, runs, profile, verdicts))
+        by_paper.setdefault(paper_of(item), []).append(_entry(item, together, runs, profile, verdicts, compare))
     settings = [entry["setting"] for entries in by_paper.values() for entry in entries]
     page = render(
         "page.html.j2",
@@ -102,7 +105,12 @@ def _together(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _entry(
-    item: Item, numbers: pd.DataFrame, runs: pd.DataFrame, profile: str, verdicts: pd.DataFrame | None
+    item: Item,
+    numbers: pd.DataFrame,
+    runs: pd.DataFrame,
+    profile: str,
+    verdicts: pd.DataFrame | None,
+    compare: bool,
 ) -> dict[str, Any]:
     lines = lines_of(item, numbers)
     about = _claims(item, verdicts)
@@ -123,7 +131,7 @@ def _entry(
         "tally": _tally(about),
         "files": _files(item),
         "doubts": _doubts(item),
-        "agreement": _agreement(lines, profile),
+        "agreement": _agreement(lines, profile) if compare else "",
         "origin": provenance(item, lines, runs, profile),
     }
 

@@ -66,3 +66,4 @@ def test_the_first_screen_compares_the_rows_that_the_paper_prints(tmp_path):
     head, _, rest = words.partition("<nav")
     assert "Prompted, before training" not in head
     assert 'id="run-in-mini"' in rest
+    assert "against the committed numbers" not in rest, "they are the committed numbers"

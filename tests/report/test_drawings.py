@@ -293,3 +293,10 @@ def test_the_papers_own_columns_fit_too(name, made_up) -> None:
     inked = figure.get_tightbbox(figure.canvas.get_renderer())
     assert inked.x0 >= -0.02
     assert inked.x1 <= DOUBLE + 0.02
+
+
+def test_the_printed_panel_does_not_bear_the_name_of_the_measured_set(made_up):
+    """The paper prints four other sets in main Table 6."""
+    figure = draw("fedcopl_main_table6", made_up("fedcopl_main_table6", profile="mini"), "mini")
+    titles = [axes.get_title() for axes in figure.findobj(mpl.axes.Axes)]
+    assert titles == ["CIFAR-10, β = 0.1", "β = 0.1, ViT-B/32"]
