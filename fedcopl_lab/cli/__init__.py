@@ -97,7 +97,9 @@ def _add_reproduce(commands: "argparse._SubParsersAction[argparse.ArgumentParser
         "--shard", metavar="I/N", help="compute the I-th of N parts of the runs and nothing else, for job arrays"
     )
     parser.add_argument(
-        "--out", metavar="FOLDER", help="where figures and report go (default: figures/ of the checkout)"
+        "--out",
+        metavar="FOLDER",
+        help="where figures and report go (default: figures/ of the checkout, figures/PROFILE for all but smoke)",
     )
     parser.add_argument("--svg", action="store_true", help="write every picture as SVG too")
     parser.add_argument("--open", action="store_true", help="open the report in a browser at the end")
@@ -110,7 +112,7 @@ def _add_reproduce(commands: "argparse._SubParsersAction[argparse.ArgumentParser
     parser.add_argument(
         "--committed",
         action="store_true",
-        help="draw the committed numbers of the profile, such as mini, into figures/PROFILE; no run, no data set",
+        help="draw the committed numbers of the profile, such as mini; no run, no data set",
     )
     parser.set_defaults(command=_commands.reproduce)
 

@@ -48,7 +48,7 @@ def reproduce(
     profile = profile_name(profile)
     items = _with_runs(find_items(names), profile)
     chosen = tuple(seeds) if seeds else SEEDS
-    folder = Path(out) if out else figures_folder()
+    folder = Path(out) if out else figures_folder(profile)
     if not dry:
         check_writable(folder)
     configs = [config for _, _, config in runs_of(items, profile, chosen, device=device)]
@@ -85,14 +85,14 @@ def draw_committed(
     Args:
         profile: whose numbers.
         names: of the items; None takes all that can be drawn.
-        out: folder; None takes ``figures/PROFILE``, beside the pictures of runs.
+        out: folder; None takes that of the profile.
         open_report: in a browser.
         svg: write every picture as SVG too.
     """
     from fedcopl_lab.report import write_committed
 
     profile = profile_name(profile)
-    folder = Path(out) if out else figures_folder() / profile
+    folder = Path(out) if out else figures_folder(profile)
     check_writable(folder)
     report = write_committed(folder, profile, find_items(names or ["all"]), _pictures(svg))
     print(f"report: {report}")
@@ -114,9 +114,10 @@ def _part(configs: Sequence[RunConfig], shard: str) -> list[RunConfig]:
     return shard_of(configs, int(part), int(parts))
 
 
-def figures_folder() -> Path:
-    """``figures/`` of the checkout, else of the current folder."""
-    return (checkout_root() or Path.cwd()) / "figures"
+def figures_folder(profile: str = "smoke") -> Path:
+    """``figures/`` of the checkout, else of the current folder; ``figures/PROFILE`` for all but smoke."""
+    folder = (checkout_root() or Path.cwd()) / "figures"
+    return folder if profile == "smoke" else folder / profile
 
 
 def _with_runs(items: Sequence[Item], profile: str) -> tuple[Item, ...]:

@@ -13,6 +13,7 @@ import torch
 
 import fedcopl_lab as lab
 from fedcopl_lab.cli import _export, main
+from fedcopl_lab.cli._reproduce import figures_folder
 from fedcopl_lab.cli._runs import parse_settings
 from fedcopl_lab.paper import find_items, verdicts
 from fedcopl_lab.store import Store
@@ -124,6 +125,11 @@ def test_figures_folder_that_cannot_be_written_is_said(fails, tmp_path):
     (tmp_path / "file").write_text("in the way")
     fails("reproduce", "--items", "fedcopl_supp_fig3", "--out", str(tmp_path / "file"), saying="cannot write")
     assert not Store().runs(), "said before anything was computed"
+
+
+def test_pictures_of_another_profile_do_not_replace_those_of_smoke():
+    assert figures_folder("mini") == figures_folder() / "mini"
+    assert figures_folder("smoke") == figures_folder()
 
 
 def test_nan_logits_are_refused_and_say_why(fails, monkeypatch):
