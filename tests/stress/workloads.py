@@ -111,15 +111,15 @@ def families(scratch: Path, url: str) -> tuple[Family, ...]:
 
 def exporting(scratch: Path) -> Work:
     """``export`` of one item from a store of its own."""
-    from fedcopl_lab.cli import _reproduce
+    from fedcopl_lab.cli import _export
     from fedcopl_lab.paper import find_items, measured_claims
 
     items = find_items(["fedcopl_supp_fig3"])
 
     def work(folder: Path) -> object:
         os.environ["FEDCOPL_LAB_HOME"] = str(scratch / "exported")
-        with patched((_reproduce, "ITEMS", items), (_reproduce, "verdicts", lambda *_: measured_claims("smoke"))):
-            return _reproduce.export("smoke", str(folder))
+        with patched((_export, "ITEMS", items), (_export, "verdicts", lambda *_: measured_claims("smoke"))):
+            return _export.export("smoke", str(folder))
 
     for _, config in items[0].runs("smoke"):
         lab.run(config, Store(scratch / "exported"), progress=False)
