@@ -12,7 +12,7 @@ from fedcopl_lab.paper.printed import printed
 from fedcopl_lab.report._tables import summary
 from fedcopl_lab.report._words import UPPER_REFERENCE, is_own, item_of, lines_of, order, scale, setting_of
 
-Verdict = Literal["exact", "within tolerance", "differs", "only fresh", "only committed"]
+Verdict = Literal["exact", "within tolerance", "differs", "no common value", "only fresh", "only committed"]
 _CELL = ["item", "series", "column", "metric"]
 _LINE = [*_CELL, "x", "y", "seed"]
 
@@ -168,7 +168,8 @@ def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: f
     Returns:
         One line per item, series, column and metric: fresh and committed (means over what both have),
         mean_difference, max_difference (largest of a single value), n, and verdict: ``"exact"`` (every value
-        equal), ``"within tolerance"``, ``"differs"``, ``"only fresh"`` or ``"only committed"``.
+        equal), ``"within tolerance"``, ``"differs"``, ``"no common value"`` (how right a kind of label is, where the
+        two gave none of it in the same round), ``"only fresh"`` or ``"only committed"``.
 
     Raises:
         FedCoPLError: columns are missing, a line comes twice, or the tolerance is negative.
@@ -194,16 +195,18 @@ def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: f
     cells = [tuple(line) for line in seen.to_numpy().tolist()]
     groups: dict[Any, pd.DataFrame] = dict(list(both.groupby(_CELL, sort=False)))
     return pd.DataFrame(
-        [{**dict(zip(_CELL, cell, strict=True)), **_verdict(groups[cell], tolerance)} for cell in cells]
+        [{**dict(zip(_CELL, cell, strict=True)), **_verdict(groups[cell], tolerance, str(cell[-1]))} for cell in cells]
     )
 
 
-def _verdict(lines: pd.DataFrame, tolerance: float) -> dict[str, object]:
+def _verdict(lines: pd.DataFrame, tolerance: float, metric: str) -> dict[str, object]:
     common = lines.dropna(subset=["value_fresh", "value_committed"])
     fresh, committed = common["value_fresh"].mean(), common["value_committed"].mean()
     difference = (common["value_fresh"] - common["value_committed"]).abs()
     verdict: Verdict
-    if common.empty:
+    if common.empty and metric.startswith("label_accuracy_"):
+        verdict = "no common value"
+    elif common.empty:
         verdict = "only committed" if lines["value_fresh"].isna().all() else "only fresh"
     elif difference.max() <= 1e-12:  # a number read back from text may miss its last bit
         verdict = "exact"

@@ -206,5 +206,6 @@ def _agreement(lines: pd.DataFrame, profile: str) -> str:
     found = against_committed(lines, committed[committed["item"].isin(set(lines["item"]))])
     counts = {str(verdict): int(n) for verdict, n in found["verdict"].value_counts().items()}
     parts = [f"{counts[verdict]} {verdict}" for verdict in
-             ("exact", "within tolerance", "differs", "only fresh", "only committed") if verdict in counts]  # fmt: skip
+             ("exact", "within tolerance", "differs", "no common value", "only fresh", "only committed")
+             if verdict in counts]  # fmt: skip
     return f"{len(found)} cells against the committed numbers: {', '.join(parts)}"

@@ -129,6 +129,17 @@ def test_a_shift_is_within_tolerance_exactly_when_the_means_are(shift: float, to
     assert found["verdict"] == ("within tolerance" if abs((0.5 + shift) - 0.5) <= tolerance else "differs")
 
 
+@pytest.mark.parametrize(
+    ("metric", "verdict"), [("label_accuracy_global", "no common value"), ("share_global", "only fresh")]
+)
+def test_a_label_given_on_one_machine_alone_is_no_missing_cell(metric, verdict) -> None:
+    """Another processor rounds differently, and with it goes which rare label is given."""
+    line = {"item": "sage_main_fig7", "series": "SAGE", "column": "α = 0.1", "x": 3, "y": None, "seed": 0, "value": 0.5}
+    shared = {**line, "metric": "share_local"}
+    found = against_committed(pd.DataFrame([shared, {**line, "metric": metric}]), pd.DataFrame([shared]))
+    assert found.set_index("metric")["verdict"].to_dict() == {"share_local": "exact", metric: verdict}
+
+
 def test_only_common_seeds_are_compared_and_lonely_cells_are_named(made_up) -> None:
     numbers = made_up("fedcopl_main_table6")
     fresh = numbers[(numbers["seed"] == 0) & (numbers["series"] != "neither")]
