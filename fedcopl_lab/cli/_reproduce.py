@@ -71,9 +71,7 @@ def reproduce(
     computed = time.perf_counter() - start
     report = _write(items, profile, chosen, device, store, runs, folder, svg)
     print(f"runs: {computed:.0f} s, figures and report: {time.perf_counter() - start - computed:.0f} s")
-    print(f"report: {report}")
-    if open_report:
-        webbrowser.open(report.resolve().as_uri())
+    _show(report, open_report)
     return 0
 
 
@@ -95,10 +93,14 @@ def draw_committed(
     folder = Path(out) if out else figures_folder(profile)
     check_writable(folder)
     report = write_committed(folder, profile, find_items(names or ["all"]), _pictures(svg))
-    print(f"report: {report}")
-    if open_report:
-        webbrowser.open(report.resolve().as_uri())
+    _show(report, open_report)
     return 0
+
+
+def _show(report: Path, in_browser: bool) -> None:
+    print(f"report: {report}")
+    if in_browser:
+        webbrowser.open(report.resolve().as_uri())
 
 
 def _pictures(svg: bool) -> tuple[str, ...]:

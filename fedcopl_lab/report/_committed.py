@@ -12,7 +12,7 @@ from fedcopl_lab.paper.measured import measured, measured_claims, measured_runs
 from fedcopl_lab.report._page import write_report
 from fedcopl_lab.report._plots import draw
 from fedcopl_lab.report._save import save_item
-from fedcopl_lab.report._words import item_of
+from fedcopl_lab.report._words import cells_of, item_of
 
 
 def write_committed(
@@ -51,8 +51,8 @@ def write_committed(
 
 def drawable(items: Sequence[Item], numbers: pd.DataFrame, profile: str) -> dict[Item, pd.DataFrame]:
     """The items of which enough is there to draw them, with their lines; diagrams need none."""
-    lines_of = {item: comparable(item, numbers, profile) for item in items if has_runs(item, profile)}
-    return {item: lines for item, lines in lines_of.items() if len(lines) or item.reads == "nothing"}
+    found = {item: comparable(item, numbers, profile) for item in items if has_runs(item, profile)}
+    return {item: lines for item, lines in found.items() if len(lines) or item.reads == "nothing"}
 
 
 def draw_committed(item: Item | str, profile: str = "mini") -> Figure:
@@ -85,10 +85,8 @@ def comparable(item: Item, numbers: pd.DataFrame, profile: str) -> pd.DataFrame:
     >>> comparable(find_items(["main Table 1"])[0], measured("mini"), "mini")["column"].unique()
     """
     lines = numbers[numbers["item"] == item.id]
-    found = set(zip(lines["series"], lines["column"], strict=True))
-    cells = item.cells(profile)
-    there = [cell for cell in cells if (cell.series, cell.column) in found]
-    if len(there) == len(cells):
+    there = cells_of(item, profile, lines)
+    if len(there) == len(item.cells(profile)):
         return lines
     rows_of = pd.Series([cell.column for cell in there], dtype=str).value_counts()
     if item.axis or item.drawing == "lines":

@@ -146,13 +146,11 @@ _ACROSS_UP_TO = 4  # columns of a single row that fit across a page
 def to_csv(numbers: pd.DataFrame) -> str:
     """The tidy numbers as text, one line each, the same for every operating system and wherever they come from.
 
-    Rows and columns stay in their order; in each, the lines are sorted.
+    Rows and columns stand in the item's order; in each, the lines are sorted.
     """
     lines = numbers.assign(x=_whole(numbers["x"]), y=_whole(numbers["y"]))
-    places = lines["series"].map(order(lines["series"]).index), lines["column"].map(order(lines["column"]).index)
-    lines = lines.assign(row=places[0], place=places[1])
-    lines = lines.sort_values(["row", "place", "metric", "x", "y", "seed"], kind="stable")
-    return lines.drop(columns=["row", "place"]).to_csv(index=False, lineterminator="\n")
+    lines = in_item_order(lines.sort_values(["metric", "x", "y", "seed"], kind="stable"))
+    return lines.to_csv(index=False, lineterminator="\n")
 
 
 def _whole(values: pd.Series) -> pd.Series:

@@ -101,8 +101,7 @@ def setting_of(item: Item | str, profile: str, lines: pd.DataFrame | None = None
     """Profile, data sets and models of all runs of an item, or of those that its lines are from."""
     cells = item_of(item).cells(profile)
     if lines is not None:
-        found = set(zip(lines["series"], lines["column"], strict=True))
-        cells = tuple(cell for cell in cells if (cell.series, cell.column) in found) or cells
+        cells = cells_of(item_of(item), profile, lines) or cells
     if not cells:
         return Setting(profile, "", "", 0)
     configs = [cell.config for cell in cells]
@@ -110,6 +109,12 @@ def setting_of(item: Item | str, profile: str, lines: pd.DataFrame | None = None
     models = order(config.clip if isinstance(config, PromptConfig) else "ResNet-8" for config in configs)
     data = ", ".join(sets) if len(sets) <= 3 else f"{len(sets)} data sets"
     return Setting(profile, data, ", ".join(models), configs[0].n_clients)
+
+
+def cells_of(item: Item, profile: str, lines: pd.DataFrame) -> list[Cell]:
+    """The cells of an item that some of the lines are from."""
+    found = set(zip(lines["series"], lines["column"], strict=True))
+    return [cell for cell in item.cells(profile) if (cell.series, cell.column) in found]
 
 
 def _set_name(name: str) -> str:
