@@ -19,13 +19,14 @@ _DATA = (
     "Dataset", "Federation", "Shard", "dirichlet_partition", "iid_partition", "load_dataset", "partition",
     "quantity_partition",
 )  # fmt: skip
-_MODELS = ("CLIPBundle", "PromptedCLIP", "ResNet8", "draw_resnet8", "load_clip", "train_embedded")
+_MODELS = ("CLIPBundle", "PromptedCLIP", "ResNet8", "draw_resnet8", "load_clip")
 
 _WHERE = {
     **dict.fromkeys(_STEPS, ".steps"),
     **dict.fromkeys(_DATA, ".data"),
     **dict.fromkeys(_MODELS, ".models"),
     **dict.fromkeys(("run", "sweep"), ".engine"),
+    "train_embedded": ".extras.embedded",
     **dict.fromkeys(("Run", "Store", "runs"), ".store"),
     **{part: f".{part}" for part in ("paper", "report", "widgets")},
 }
@@ -43,7 +44,8 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
         quantity_partition,
     )
     from fedcopl_lab.engine import run, sweep
-    from fedcopl_lab.models import CLIPBundle, PromptedCLIP, ResNet8, draw_resnet8, load_clip, train_embedded
+    from fedcopl_lab.extras.embedded.train import train_embedded
+    from fedcopl_lab.models import CLIPBundle, PromptedCLIP, ResNet8, draw_resnet8, load_clip
     from fedcopl_lab.steps import (
         Allocation,
         CorrectedLabels,

@@ -12,7 +12,7 @@ import fedcopl_lab
 PACKAGE = Path(fedcopl_lab.__file__).parent
 
 LAYERS = (
-    ("_errors", "_lazy"),
+    ("_errors", "_lazy", "_threads"),
     ("config", "_files", "seeding"),
     ("data",),
     ("models",),
@@ -23,7 +23,7 @@ LAYERS = (
     ("paper",),
     ("report",),
     ("widgets",),
-    ("cli",),
+    ("cli", "extras"),
     ("__main__",),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -69,31 +69,31 @@ def train_embedded(options: argparse.Namespace) -> int:
 
 
 def plan(options: argparse.Namespace) -> int:
-    from fedcopl_lab.cli import _plan
+    from fedcopl_lab.extras.bench import plan_command as _plan
 
     return _plan.plan(options)
 
 
 def bench_step(options: argparse.Namespace) -> int:
-    from fedcopl_lab.cli._bench import bench
+    from fedcopl_lab.extras.bench.commands import bench
 
     return bench(options)
 
 
 def bench_sage(options: argparse.Namespace) -> int:
-    from fedcopl_lab.cli._bench_sage import bench
+    from fedcopl_lab.extras.bench.sage_commands import bench
 
     return bench(options)
 
 
 def bench_widgets(options: argparse.Namespace) -> int:
-    from fedcopl_lab.cli._bench_widgets import bench
+    from fedcopl_lab.extras.bench.widget_commands import bench
 
     return bench(options)
 
 
 def federate(options: argparse.Namespace) -> int:
-    from fedcopl_lab.cli._federate import VERBS
+    from fedcopl_lab.extras.federation.commands import VERBS
 
     return VERBS[options.verb](options)
 

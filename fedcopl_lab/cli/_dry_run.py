@@ -52,8 +52,8 @@ def _committed_seconds(config: RunConfig) -> float | None:
 
 
 def _planned(config: RunConfig) -> tuple[float | None, float | None]:
-    from fedcopl_lab.engine import measure_rates, plan_run, plan_semi_run
-    from fedcopl_lab.engine._plan import dataset_sizes
+    from fedcopl_lab.extras.bench import measure_rates, plan_run, plan_semi_run
+    from fedcopl_lab.extras.bench.run_plan import dataset_sizes
 
     try:
         if isinstance(config, SageConfig):

@@ -59,7 +59,8 @@ def reproduce(
     if dry:
         return dry_run(unique, store)
     check_inputs(not_stored(unique, store))
-    from fedcopl_lab.engine import ray_sweep, sweep
+    from fedcopl_lab.engine import sweep
+    from fedcopl_lab.extras.cluster import ray_sweep
 
     workers = jobs or (1 if device != "cpu" else os.cpu_count() or 1)
     _announce(items, unique, store, workers, profile)

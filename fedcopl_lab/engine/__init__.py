@@ -8,12 +8,6 @@ __getattr__, __dir__ = lazy_names(
         "run": "._local",
         "sweep": "._sweep",
         "shard_of": "._sweep",
-        "ray_sweep": "._ray",
         "environment": "._environment",
-        "bench_step": "._bench",
-        "bench_sage": "._bench_sage",
-        "plan_run": "._plan",
-        "plan_semi_run": "._semi_plan",
-        "measure_rates": "._rates",
     },
 )

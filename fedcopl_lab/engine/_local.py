@@ -12,13 +12,13 @@ from fedcopl_lab._errors import FedCoPLError, StoreError
 from fedcopl_lab._files import to_json, write_atomic
 from fedcopl_lab._identity import key_of
 from fedcopl_lab._run_files import REMEDY
+from fedcopl_lab._threads import torch_threads
 from fedcopl_lab.config import RunConfig
 from fedcopl_lab.data import Federation, split_table
 from fedcopl_lab.engine._environment import environment
 from fedcopl_lab.engine._memory import keep_freed_memory
 from fedcopl_lab.methods import Method, ZeroShot, open_method
 from fedcopl_lab.methods._open import State
-from fedcopl_lab.models._training import torch_threads
 from fedcopl_lab.store import Run, Store
 
 

@@ -5,7 +5,6 @@
 """
 
 from fedcopl_lab.widgets._allocation import AllocationParams, draw_allocation, explore_allocation
-from fedcopl_lab.widgets._bench import WidgetTiming, bench_widgets, draw_widget_bench
 from fedcopl_lab.widgets._explorer import Explorer, Shown
 from fedcopl_lab.widgets._kappa import KappaParams, draw_kappa, explore_kappa
 from fedcopl_lab.widgets._partition import PartitionParams, draw_partition, explore_partition
@@ -25,14 +24,11 @@ __all__ = [
     "Scores",
     "Shown",
     "ThresholdParams",
-    "WidgetTiming",
-    "bench_widgets",
     "draw_allocation",
     "draw_kappa",
     "draw_partition",
     "draw_rounds",
     "draw_thresholds",
-    "draw_widget_bench",
     "explore_allocation",
     "explore_kappa",
     "explore_partition",

@@ -14,8 +14,9 @@ from torch.nn import functional as F
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.data import read_manifest_table
-from fedcopl_lab.models import _checkpoint, clip, evaluate_tiny
-from fedcopl_lab.models._card import card_files
+from fedcopl_lab.extras.embedded import evaluate_tiny
+from fedcopl_lab.extras.embedded.card import card_files
+from fedcopl_lab.models import _checkpoint, clip
 from fedcopl_lab.models._checkpoint import EMBEDDED_FOLDER, clip_from_bytes, fill_token_embedding
 
 WEIGHTS = EMBEDDED_FOLDER / "tiny.safetensors"

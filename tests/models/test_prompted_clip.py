@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from fedcopl_lab import FedCoPLError, PromptedCLIP
-from fedcopl_lab.models._plain import PlainPromptedCLIP
+from fedcopl_lab.extras.bench.plain_prompted import PlainPromptedCLIP
 
 NAMES = ["zero", "a very long class name of ten whole words here", "six", "forest-fire", "UFO"]
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fedcopl_lab import FedCoPLError
-from fedcopl_lab.models._plain import PlainPromptedCLIP
+from fedcopl_lab.extras.bench.plain_prompted import PlainPromptedCLIP
 from fedcopl_lab.models.prompted_clip import PromptedCLIP
 
 NAMES = ["zero", "forest-fire", "a very long name"]

@@ -43,7 +43,7 @@ def _timed(root: Path, n_runs: int, jobs: int) -> float:
 
 def _lose_a_worker(root: Path, n_runs: int) -> tuple[int, int, int]:
     """Workers killed, runs that hold each of their rounds, leases left."""
-    from fedcopl_lab.engine._lease import holder_of
+    from fedcopl_lab.extras.cluster.leases import holder_of
 
     store, configs, over, killed = Store(root), _configs(n_runs), threading.Event(), []
 
@@ -67,7 +67,7 @@ def _lose_a_worker(root: Path, n_runs: int) -> tuple[int, int, int]:
 
 
 def _sweep(store: Store, configs: list[lab.RunConfig], jobs: int) -> None:
-    from fedcopl_lab.engine import ray_sweep
+    from fedcopl_lab.extras.cluster import ray_sweep
 
     logging.getLogger("ray").setLevel(logging.ERROR)
     runs = ray_sweep(configs, store, jobs=jobs, progress=False)

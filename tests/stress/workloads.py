@@ -147,7 +147,7 @@ def drawn() -> tuple[Any, Any, Any]:
 
 def training_a_model(folder: Path) -> object:
     """An embedded model after two steps."""
-    from fedcopl_lab.models import _recipe
+    from fedcopl_lab.extras.embedded import tiny as _recipe
 
     recipe = _recipe.TinyRecipe(steps=2, pool=64, batch_size=16)
     with patched((_recipe, "make_card", small_card)):  # its measurements take longer than everything else

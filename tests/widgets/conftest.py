@@ -2,8 +2,8 @@
 
 import pytest
 
+from fedcopl_lab.extras.bench.widgets import made_up_opinions, made_up_rounds, made_up_scores
 from fedcopl_lab.widgets import _canvas
-from fedcopl_lab.widgets._bench import made_up_opinions, made_up_rounds, made_up_scores
 from fedcopl_lab.widgets._sources import Catalogue
 
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedcopl_lab as lab
+from fedcopl_lab.extras.bench.widgets import made_up_opinions, made_up_rounds, made_up_scores
 from fedcopl_lab.report._style import file_bytes
 from fedcopl_lab.widgets._allocation import AllocationParams, AllocationScene, draw_allocation
-from fedcopl_lab.widgets._bench import made_up_opinions, made_up_rounds, made_up_scores
 from fedcopl_lab.widgets._canvas import Painter, nice_top, to_png
 from fedcopl_lab.widgets._kappa import KappaParams, KappaScene, draw_kappa
 from fedcopl_lab.widgets._partition import PartitionParams, PartitionScene, draw_partition, federation_of

@@ -1,5 +1,5 @@
 """A client's side."""
 
-from fedcopl_lab.engine.flower import client_app
+from fedcopl_lab.extras.federation.flower import client_app
 
 app = client_app()

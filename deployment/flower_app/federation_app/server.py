@@ -1,5 +1,5 @@
 """The server's side."""
 
-from fedcopl_lab.engine.flower import server_app
+from fedcopl_lab.extras.federation.flower import server_app
 
 app = server_app()

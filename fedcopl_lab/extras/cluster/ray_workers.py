@@ -1,0 +1,115 @@
+"""Many runs on Ray: every run a task with its needs, tried again when its worker is lost."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._identity import key_of
+from fedcopl_lab.config import RunConfig, config_from
+from fedcopl_lab.engine._sweep import POLL_SECONDS, in_order, n_rounds, show_stored
+from fedcopl_lab.extras.cluster.claimed import run_claimed
+from fedcopl_lab.extras.cluster.leases import PATIENCE
+from fedcopl_lab.extras.cluster.needs import needs_of
+from fedcopl_lab.extras.federation.flower._need import need
+from fedcopl_lab.store import Run, Store
+
+RETRIES = 3
+"""Times that a run is started again after its worker was lost."""
+
+
+def ray_sweep(
+    configs: Sequence[RunConfig],
+    store: Store | None = None,
+    jobs: int | None = None,
+    progress: bool = True,
+    patience: float = PATIENCE,
+) -> list[Run]:
+    """Run every configuration that is not stored yet as a task on Ray.
+
+    Joins the cluster that ``$RAY_ADDRESS`` names, else starts Ray on this machine. The store's folder must be
+    the same on every machine. A run is computed by one worker: see :func:`fedcopl_lab.extras.cluster.leases.lease`.
+
+    Args:
+        configs: what to run; repeated ones are computed once.
+        store: where to keep the runs; None takes the default store.
+        jobs: CPUs of a Ray that is started here; None takes one per core. No meaning in a cluster.
+        progress: show one bar over the rounds of all runs.
+        patience: seconds of silence after which a run is taken over from another worker.
+
+    Returns:
+        The complete runs, in the order of ``configs``.
+
+    Raises:
+        FedCoPLError: the extra is missing, or the first error of a run; the others are stored as far as they came.
+
+    >>> runs = ray_sweep([lab.configure("smoke", seed=s) for s in range(3)])
+    """
+    ray, store = need("ray"), store or Store()
+    keys = [key_of(config) for config in configs]
+    order = in_order(configs, store)
+    if not order:
+        return [store.run(key) for key in keys]
+    started = not ray.is_initialized()
+    if started:
+        _start(ray, jobs)
+    try:
+        with tqdm(total=n_rounds(order), desc="runs", unit="round", disable=not progress) as bar:
+            _through(ray, order, store, patience, bar)
+    finally:
+        if started:
+            ray.shutdown()
+    return [store.run(key) for key in keys]
+
+
+def _start(ray: Any, jobs: int | None) -> None:
+    if "RAY_ADDRESS" in os.environ:
+        ray.init(log_to_driver=False)
+        return
+    for last in (False, True):
+        try:
+            ray.init(num_cpus=jobs or os.cpu_count() or 1, include_dashboard=False, log_to_driver=False)
+            return
+        except Exception as error:  # Ray gives up after half a minute, which a busy machine may need
+            ray.shutdown()
+            if last:
+                raise FedCoPLError(
+                    f"Ray did not start ({error}); try again when the machine is less busy, or start it yourself with "
+                    "`ray start --head` and set RAY_ADDRESS=127.0.0.1:6379"
+                ) from error
+
+
+def _through(ray: Any, order: Sequence[RunConfig], store: Store, patience: float, bar: "tqdm[None]") -> None:
+    there, needed = ray.cluster_resources(), {config: needs_of(config) for config in order}
+    for config, needs in needed.items():
+        for name, wanted in (("CPU", needs.cpus), ("GPU", needs.gpus), ("memory", needs.bytes)):
+            if wanted > there.get(name, 0):  # Ray would wait for a machine that never comes
+                raise FedCoPLError(f"{config.label} needs {name} {wanted:,}, all of Ray has {there.get(name, 0):,.0f}")
+    pending = []
+    for config, needs in needed.items():
+        task = ray.remote(_work).options(
+            num_cpus=needs.cpus, num_gpus=needs.gpus, memory=needs.bytes, max_retries=RETRIES, name=config.label
+        )
+        pending.append(task.remote(config.as_dict(), str(store.root), patience))
+    keys = [key_of(config) for config in order]
+    lost = ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError, ray.exceptions.OutOfMemoryError
+    try:
+        while pending:
+            finished, pending = ray.wait(pending, timeout=POLL_SECONDS)
+            ray.get(finished)
+            show_stored(bar, [store.run(key) for key in keys])
+    except ray.exceptions.RayTaskError as error:
+        cause = error.cause
+        raise cause if isinstance(cause, FedCoPLError) else error from None
+    except lost as error:
+        raise FedCoPLError(f"a run lost its worker {RETRIES + 1} times ({error}); start it alone to see why") from error
+    finally:
+        for task in pending:  # where an error ends the sweep; stored rounds stay
+            ray.cancel(task, force=True)
+
+
+def _work(settings: dict[str, Any], root: str, patience: float) -> None:
+    run_claimed(config_from(settings), Path(root), patience)

@@ -1,0 +1,131 @@
+"""The state of a training that may be killed at any moment: one file per epoch, whole or not at all."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as save_safetensors
+from torch import Tensor
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._files import write_atomic
+from fedcopl_lab.extras.embedded.mini_recipe import MiniRecipe
+
+LAST, FLAT = "last.safetensors", "flat.safetensors"
+"""The newest state, and the newest one before the learning rate began to fall: a longer recipe goes on from there."""
+
+
+@dataclass(frozen=True, repr=False)
+class TrainingState:
+    """Where a training stands; batches and views follow from the seed and the epoch.
+
+    Attributes:
+        recipe: of the training.
+        epoch: epochs that are done.
+        per_epoch: steps of an epoch.
+        tensors: model and optimisers, by name.
+        curve: what was measured after each epoch.
+        seconds: time spent so far.
+    """
+
+    recipe: MiniRecipe
+    epoch: int
+    per_epoch: int
+    tensors: Mapping[str, Tensor]
+    curve: tuple[Mapping[str, float], ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether no step was taken at a falling learning rate."""
+        return self.epoch * self.per_epoch <= self.recipe.flat_steps(self.per_epoch)
+
+    def __repr__(self) -> str:
+        return f"TrainingState(epoch={self.epoch} of {self.recipe.epochs})"
+
+
+def state_tensors(model: torch.nn.Module, optimisers: Mapping[str, torch.optim.Optimizer]) -> dict[str, Tensor]:
+    """Everything that a step changes, by name."""
+    tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
+    for kind, optimiser in optimisers.items():
+        for place, values in optimiser.state_dict()["state"].items():
+            tensors |= {f"{kind}/{place}/{name}": value for name, value in values.items()}
+    return {name: value.detach().clone().contiguous() for name, value in tensors.items()}
+
+
+def restore(
+    tensors: Mapping[str, Tensor], model: torch.nn.Module, optimisers: Mapping[str, torch.optim.Optimizer]
+) -> None:
+    """Put what :func:`state_tensors` took back into model and optimisers."""
+    model.load_state_dict({name[6:]: value for name, value in tensors.items() if name.startswith("model/")})
+    for kind, optimiser in optimisers.items():
+        found: dict[int, dict[str, Tensor]] = {}
+        for name, value in tensors.items():
+            if name.startswith(f"{kind}/"):
+                _, place, field = name.split("/")
+                found.setdefault(int(place), {})[field] = value
+        optimiser.load_state_dict({**optimiser.state_dict(), "state": found})
+
+
+def write_state(folder: Path, state: TrainingState) -> None:
+    """Write the state, its copy while the learning rate is flat, and the curve as ``curve.csv``."""
+    note = {
+        "recipe": asdict(state.recipe),
+        "epoch": state.epoch,
+        "per_epoch": state.per_epoch,
+        "curve": list(state.curve),
+        "seconds": state.seconds,
+    }
+    content = save_safetensors(dict(state.tensors), metadata={"state": json.dumps(note)})
+    write_atomic(folder / LAST, content)
+    if state.is_flat:
+        write_atomic(folder / FLAT, content)
+    write_atomic(folder / "curve.csv", curve_text(state.curve))
+
+
+def curve_text(curve: tuple[Mapping[str, float], ...]) -> str:
+    """The curve as CSV, one line per epoch."""
+    lines = [",".join(curve[0]), *(",".join(f"{value:.6g}" for value in row.values()) for row in curve)]
+    return "\n".join(lines) + "\n"
+
+
+def find_state(folder: Path, recipe: MiniRecipe, per_epoch: int) -> TrainingState | None:
+    """The state that a training can go on from; None when the folder holds none.
+
+    A recipe that differs in its epochs alone goes on from a state whose learning rate both have flat.
+
+    Raises:
+        FedCoPLError: the folder holds states of other recipes only, or a file that is no state.
+    """
+    found = [read_state(folder / name) for name in (LAST, FLAT) if (folder / name).is_file()]
+    for state in found:
+        if state.per_epoch == per_epoch and replace(state.recipe, epochs=recipe.epochs) == recipe:
+            same = state.recipe.epochs == recipe.epochs
+            if same or (state.is_flat and replace(state, recipe=recipe).is_flat):
+                return replace(state, recipe=recipe)
+    if found:
+        raise FedCoPLError(
+            f"the state in {folder} is of {found[0].recipe}, expected {recipe}; go on with that recipe or choose "
+            "another folder"
+        )
+    return None
+
+
+def read_state(path: Path) -> TrainingState:
+    """The state in a file.
+
+    Raises:
+        FedCoPLError: the file is none.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            note: dict[str, Any] = json.loads(file.metadata()["state"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+        return TrainingState(**{**note, "recipe": MiniRecipe(**note["recipe"]), "curve": tuple(note["curve"])},
+                             tensors=tensors)  # fmt: skip
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        raise FedCoPLError(f"{path} is no state of a training ({error}); remove it to begin anew") from error

@@ -1,0 +1,210 @@
+"""The server's post office: sends letters, waits, checks what comes back, and counts the bytes of both ways."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.extras.federation._letters import Answer, Letter, payload
+from fedcopl_lab.steps import aggregate
+
+
+@runtime_checkable
+class Carrier(Protocol):
+    """Whatever brings letters to clients and answers back; nothing else of an engine differs."""
+
+    def exchange(self, letters: Mapping[int, Letter]) -> Iterable[Answer]:
+        """Deliver letters by client; the answers that come in time, in any order, perhaps not all of them."""
+
+    def measured(self) -> dict[str, int]:
+        """Bytes on the wire since the last call, where there is one: ``wire_up`` and ``wire_down``."""
+
+
+@dataclass(frozen=True, repr=False)
+class Mean:
+    """What the server learns of a round's training.
+
+    Attributes:
+        tensors: weighted mean of what the clients sent.
+        clients: those in it, rising.
+    """
+
+    tensors: Mapping[str, Tensor]
+    clients: Sequence[int]
+
+    def __repr__(self) -> str:
+        return f"Mean(of clients {list(self.clients)})"
+
+
+@runtime_checkable
+class Summing(Protocol):
+    """A carrier that brings back the mean and keeps what each client sent from the server."""
+
+    def mean(self, letters: Mapping[int, Letter], like: Mapping[str, Tensor], weights: Mapping[int, int]) -> Mean:
+        """The weighted mean of what some clients would send."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What an answer must hold.
+
+    Attributes:
+        like: tensors of the right names, shapes and types; whole numbers among them are counts, 0 or more.
+        more: whether others may come with them.
+        numbers: the largest that each number may be; none may be below 0.
+    """
+
+    like: Mapping[str, Tensor] = field(default_factory=dict)
+    more: bool = False
+    numbers: Mapping[str, int] = field(default_factory=dict)
+
+    def fault(self, answer: Answer) -> str:
+        """What is wrong with an answer; empty when nothing is."""
+        for name, most in self.numbers.items():
+            if not 0 <= answer.numbers.get(name, -1) <= most:
+                return f"sent {name}={answer.numbers.get(name)} instead of a number from 0 to {most:,}"
+        return self._fault_of(answer.tensors)
+
+    def _fault_of(self, tensors: Mapping[str, Tensor]) -> str:
+        missing = sorted(set(self.like) - set(tensors))
+        surplus = sorted(set(tensors) - set(self.like))
+        if missing or (surplus and not self.more):
+            return f"sent {sorted(tensors)} instead of {sorted(self.like)}"
+        for name, value in tensors.items():
+            wanted = self.like.get(name)
+            if wanted is not None and (value.shape, value.dtype) != (wanted.shape, wanted.dtype):
+                return (
+                    f"sent {name} as {value.dtype} {tuple(value.shape)} instead of {wanted.dtype} {tuple(wanted.shape)}"
+                )
+            if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+                return f"sent {name} with values that are no numbers"
+            if wanted is not None and not value.is_floating_point() and bool((value < 0).any()):
+                return f"sent {name} with counts below 0"
+        return ""
+
+
+@dataclass
+class Traffic:
+    """Bytes of tensors by client, and what went wrong, over one round.
+
+    Attributes:
+        up: client -> bytes that it sent and the server took.
+        down: client -> bytes that it was sent.
+        faults: (client, kind of letter, what happened) in the order noticed.
+    """
+
+    up: dict[int, int] = field(default_factory=dict)
+    down: dict[int, int] = field(default_factory=dict)
+    faults: list[tuple[int, str, str]] = field(default_factory=list)
+
+    def report(self) -> dict[str, Any]:
+        """The same as plain values for a row."""
+        return {
+            "bytes_up": sum(self.up.values()),
+            "bytes_down": sum(self.down.values()),
+            "bytes_up_by_client": {str(k): self.up[k] for k in sorted(self.up)},
+            "bytes_down_by_client": {str(k): self.down[k] for k in sorted(self.down)},
+            "faults": [{"client": k, "kind": kind, "what": what} for k, kind, what in self.faults],
+        }
+
+
+class Post:
+    """One round's correspondence.
+
+    An answer counts when it is of this round, has what was asked for in the right shapes, and holds numbers
+    only; of two from one client the first one counts. Whoever gives none has dropped out of what was asked.
+
+    Args:
+        carrier: what brings the letters.
+    """
+
+    def __init__(self, carrier: Carrier) -> None:
+        self.carrier = carrier
+        self.traffic = Traffic()
+
+    def ask(self, letters: Mapping[int, Letter], expected: Expected) -> dict[int, Answer]:
+        """Send letters; the answers that count, in rising order of clients.
+
+        Args:
+            letters: by client, all of one kind and round.
+            expected: what each answer must hold.
+
+        Raises:
+            FedCoPLError: nobody answers.
+        """
+        if not letters:
+            return {}
+        kind = next(iter(letters.values())).kind
+        found: dict[int, Answer] = {}
+        undelivered: set[int] = set()
+        for answer in self.carrier.exchange(letters):
+            if not answer.delivered:
+                undelivered.add(answer.client)
+            fault = _fault(answer, letters, found, expected)
+            if fault:
+                self.traffic.faults.append((answer.client, kind, fault))
+            else:
+                found[answer.client] = answer
+                self._count(self.traffic.up, answer.client, answer.nbytes)
+        for client in set(letters) - undelivered:
+            self._count(self.traffic.down, client, letters[client].nbytes)
+        blamed = {client for client, asked, _ in self.traffic.faults if asked == kind}
+        silent = sorted(set(letters) - set(found) - blamed)
+        self.traffic.faults += [(client, kind, "did not answer in time") for client in silent]
+        if not found:
+            raise FedCoPLError(_nobody(kind, sorted(letters), self.traffic.faults))
+        return dict(sorted(found.items()))
+
+    def mean(self, letters: Mapping[int, Letter], like: Mapping[str, Tensor], weights: Mapping[int, int]) -> Mean:
+        """Send letters; the weighted mean of the answers that count, with weights divided by their sum.
+
+        Args:
+            letters: by client, all of one kind and round.
+            like: what each answer must hold.
+            weights: of the clients.
+
+        Raises:
+            FedCoPLError: nobody answers.
+        """
+        if isinstance(self.carrier, Summing):
+            for client, letter in letters.items():
+                self._count(self.traffic.down, client, letter.nbytes)
+            mean = self.carrier.mean(letters, like, weights)
+            for client in mean.clients:
+                self._count(self.traffic.up, client, payload(like))
+            silent = sorted(set(letters) - set(mean.clients))
+            self.traffic.faults += [(client, "train", "is not in the secure mean") for client in silent]
+            return mean
+        answers = self.ask(letters, Expected(like))
+        share = torch.tensor([weights[client] for client in answers])
+        stacks = {n: torch.stack([a.tensors[n] for a in answers.values()]).to(one.device) for n, one in like.items()}
+        return Mean({name: aggregate(stack, share) for name, stack in stacks.items()}, list(answers))
+
+    def _count(self, book: dict[int, int], client: int, nbytes: int) -> None:
+        book[client] = book.get(client, 0) + nbytes
+
+
+def _fault(answer: Answer, letters: Mapping[int, Letter], found: Mapping[int, Answer], expected: Expected) -> str:
+    letter = letters.get(answer.client)
+    if letter is None:
+        return "answered without having been asked"
+    if not answer.delivered:
+        return answer.refusal
+    if answer.refusal:
+        return f"refused: {answer.refusal}"
+    if (answer.kind, answer.round) != (letter.kind, letter.round):
+        return f"answered {answer.kind} of round {answer.round} instead of {letter.kind} of round {letter.round}"
+    if answer.client in found:
+        return "answered twice; the first answer counts"
+    return expected.fault(answer)
+
+
+def _nobody(kind: str, asked: Sequence[int], faults: Sequence[tuple[int, str, str]]) -> str:
+    what = "; ".join(f"client {client} {text}" for client, one, text in faults if one == kind)
+    return (
+        f"none of the clients {list(asked)} gave a usable answer to {kind!r} ({what}); "
+        "start their nodes again, or allow more time, and resume"
+    )
