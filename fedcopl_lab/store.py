@@ -185,8 +185,7 @@ class Run:
         last = self.records()[-1]
         self._drop_older_states(last["round"])  # a kill may have left one behind the last row
         write_atomic(
-            self.path / "result.json",
-            to_json({k: v for k, v in last.items() if not isinstance(v, dict | list)}),
+            self.path / "result.json", to_json({k: v for k, v in last.items() if not isinstance(v, dict | list)})
         )
 
 

@@ -128,11 +128,7 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         help="zero-shot, PromptFL, PromptProx, pFedPrompt, FedOTP, FedCoPL, or one of SAGE's table, such as SAGE or "
         "FixMatch-LPL (default: FedCoPL)",
     )
-    parser.add_argument(
-        "--mode",
-        default="paper",
-        help="paper, authors (the released code) or native (own defaults)",
-    )
+    parser.add_argument("--mode", default="paper", help="paper, authors (the released code) or native (own defaults)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")
     _add_settings(parser, "--set", "any setting of the method, such as beta=0.05, q_conf=null or kappa=10")

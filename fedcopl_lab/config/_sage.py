@@ -178,11 +178,6 @@ SAGE_METHODS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 """What each method changes in a profile."""
 
 SAGE_AUTHORS_MODE: Mapping[str, Any] = MappingProxyType(
-    {
-        "partition_mode": "authors",
-        "norm": "authors",
-        "momentum_state": "carry",
-        "weight_by": "authors",
-    }
+    {"partition_mode": "authors", "norm": "authors", "momentum_state": "carry", "weight_by": "authors"}
 )
 """The switches that make a run do what SAGE's released code does where it differs from the paper."""

@@ -3,13 +3,7 @@
 from typing import TYPE_CHECKING
 
 from fedcopl_lab._lazy import lazy_names
-from fedcopl_lab.data._manifests import (
-    Manifest,
-    known_manifests,
-    load_manifest,
-    manifest_folder,
-    read_manifest_table,
-)
+from fedcopl_lab.data._manifests import Manifest, known_manifests, load_manifest, manifest_folder, read_manifest_table
 
 if TYPE_CHECKING:
     from fedcopl_lab.data._cache import CachedImages, cached_images

@@ -47,12 +47,7 @@ class CachedImages:
 
 
 def cached_images(
-    source: ImageSource,
-    content_sha256: str,
-    size: int,
-    folder: Path,
-    workers: int | None = None,
-    progress: bool = True,
+    source: ImageSource, content_sha256: str, size: int, folder: Path, workers: int | None = None, progress: bool = True
 ) -> CachedImages:
     """The images of a source at one size, decoded now or earlier.
 

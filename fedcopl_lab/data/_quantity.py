@@ -160,12 +160,7 @@ def _owners(n_classes: int, n_clients: int, fraction: float, mode: Mode) -> list
 
 
 def _draw(
-    classes: Classes,
-    owners: list[list[int]],
-    n_clients: int,
-    stream: Stream,
-    mode: Mode,
-    test_split: str,
+    classes: Classes, owners: list[list[int]], n_clients: int, stream: Stream, mode: Mode, test_split: str
 ) -> tuple[Piles, Piles]:
     train, test = Piles(n_clients, classes.n_train), Piles(n_clients, classes.n_test)
     for class_number, chosen in enumerate(owners):

@@ -110,10 +110,7 @@ def check_n_clients(n_clients: int) -> None:
 
 def check_minimums(classes: Classes, n_clients: int, min_train: int, min_test: int) -> None:
     """Refuse at once what no draw can give every client."""
-    for part, minimum, available in (
-        ("train", min_train, classes.n_train),
-        ("test", min_test, classes.n_test),
-    ):
+    for part, minimum, available in (("train", min_train, classes.n_train), ("test", min_test, classes.n_test)):
         if minimum < 0:
             raise FedCoPLError(f"min_{part}={minimum} is negative; choose 0 or more images per client")
         if n_clients * minimum > available:

@@ -23,12 +23,7 @@ def split_table(federation: Federation) -> dict[str, Any]:
         parts = {"train": shard.train.tolist(), "test": shard.test.tolist()}
         shards.append(parts if shard.labelled is None else {**parts, "labelled": shard.labelled.tolist()})
     settings = {name: getattr(federation, name) for name in _SETTINGS}
-    return {
-        "dataset": federation.dataset.name,
-        "settings": settings,
-        "shards": shards,
-        "sha256": federation.sha256,
-    }
+    return {"dataset": federation.dataset.name, "settings": settings, "shards": shards, "sha256": federation.sha256}
 
 
 def restore_federation(dataset: Dataset, table: dict[str, Any]) -> Federation:

@@ -3,11 +3,5 @@
 from fedcopl_lab._lazy import lazy_names
 
 __getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "run": "._local",
-        "sweep": "._sweep",
-        "shard_of": "._sweep",
-        "environment": "._environment",
-    },
+    __name__, {"run": "._local", "sweep": "._sweep", "shard_of": "._sweep", "environment": "._environment"}
 )

@@ -101,10 +101,7 @@ class CLIPBundle:
 
 
 def load_clip(
-    name: str,
-    device: str | torch.device = "cpu",
-    dtype: torch.dtype = torch.float32,
-    weights: str | Path | None = None,
+    name: str, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32, weights: str | Path | None = None
 ) -> CLIPBundle:
     """Load a frozen CLIP by name; the paper's frozen model of sec. 3, at the size of the profile.
 

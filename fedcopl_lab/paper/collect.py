@@ -18,18 +18,7 @@ from fedcopl_lab.paper.items import PAPER_SETS, SEEDS, Cell, Item, Reads
 from fedcopl_lab.store import Run, Store
 
 VALUE_COLUMNS = ["item", "series", "column", "metric", "x", "y", "seed", "value", "key"]
-RUN_COLUMNS = [
-    "key",
-    "profile",
-    "method",
-    "dataset",
-    "clip",
-    "seed",
-    "seconds",
-    "hardware",
-    "threads",
-    "packages",
-]
+RUN_COLUMNS = ["key", "profile", "method", "dataset", "clip", "seed", "seconds", "hardware", "threads", "packages"]
 
 
 def collect(
@@ -73,13 +62,7 @@ def collect(
             )
         if (cell.series, cell.column) in missing:
             continue
-        fixed = {
-            "item": item.id,
-            "series": cell.series,
-            "column": cell.column,
-            "seed": config.seed,
-            "key": run.key,
-        }
+        fixed = {"item": item.id, "series": cell.series, "column": cell.column, "seed": config.seed, "key": run.key}
         lines += [fixed | value for value in _values(item, run, cell)]
     if item.reads == "reached":
         lines += speed_up_lines(lines)

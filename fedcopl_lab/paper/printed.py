@@ -132,9 +132,6 @@ _SERIES: dict[tuple[str, str], tuple[_Name, _Name]] = {
     **{
         (f"sage_{table}", ours): (_rounds(theirs), _target)
         for table in ("main_rounds", "supp_table6", "supp_table7")
-        for ours, theirs in (
-            ("rounds_needed", "rounds_to_accuracy"),
-            ("speed_up", "speed_up_over_fixmatch_lpl"),
-        )
+        for ours, theirs in (("rounds_needed", "rounds_to_accuracy"), ("speed_up", "speed_up_over_fixmatch_lpl"))
     },
 }

@@ -16,10 +16,7 @@ from fedcopl_lab.report._words import cells_of, item_of
 
 
 def write_committed(
-    folder: Path | str,
-    profile: str = "mini",
-    items: Sequence[Item] = ITEMS,
-    pictures: Sequence[str] = ("pdf", "png"),
+    folder: Path | str, profile: str = "mini", items: Sequence[Item] = ITEMS, pictures: Sequence[str] = ("pdf", "png")
 ) -> Path:
     """Draw the items of which enough is committed to compare, and write ``report.html`` with the committed verdicts.
 

@@ -105,12 +105,7 @@ def _together(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _entry(
-    item: Item,
-    numbers: pd.DataFrame,
-    runs: pd.DataFrame,
-    profile: str,
-    verdicts: pd.DataFrame | None,
-    compare: bool,
+    item: Item, numbers: pd.DataFrame, runs: pd.DataFrame, profile: str, verdicts: pd.DataFrame | None, compare: bool
 ) -> dict[str, Any]:
     lines = lines_of(item, numbers)
     about = _claims(item, verdicts)

@@ -11,16 +11,7 @@ from fedcopl_lab.paper.items._sage import targets
 from fedcopl_lab.paper.printed import printed
 from fedcopl_lab.report._curves import MEAN_AND_BAND, curve, headline, looks_of
 from fedcopl_lab.report._sage_rounds import round_axis
-from fedcopl_lab.report._style import (
-    DOUBLE,
-    INK,
-    PAPER_TINT,
-    QUIET,
-    Look,
-    legend_handle,
-    new_figure,
-    percent_axis,
-)
+from fedcopl_lab.report._style import DOUBLE, INK, PAPER_TINT, QUIET, Look, legend_handle, new_figure, percent_axis
 from fedcopl_lab.report._words import order
 
 _DOTTED = (0, (1, 2))

@@ -54,7 +54,4 @@ def _discs(axes: Axes, part: pd.DataFrame, points: float, look: dict[str, str]) 
                  edgecolor=look["edgecolor"])  # fmt: skip
 
 
-_DISCS = {
-    "unlabelled": {"color": _POOL, "edgecolor": _EDGE},
-    "labelled": {"color": ORANGE, "edgecolor": "white"},
-}
+_DISCS = {"unlabelled": {"color": _POOL, "edgecolor": _EDGE}, "labelled": {"color": ORANGE, "edgecolor": "white"}}

@@ -98,11 +98,7 @@ def filter_confident(
 
 
 def _limits(
-    odds: Tensor,
-    spread: Tensor,
-    q_conf: float | None,
-    q_ent: float | None,
-    thresholds: tuple[float, float] | None,
+    odds: Tensor, spread: Tensor, q_conf: float | None, q_ent: float | None, thresholds: tuple[float, float] | None
 ) -> tuple[float | None, float | None]:
     if thresholds is not None:
         confidence, nats = thresholds

@@ -143,12 +143,7 @@ class AllocationScene:
         filtered = [filter_confident(z, params.q_conf, params.q_ent) for z in scores.logits]
         counts = np.stack([one.counts.numpy() for one in filtered])
         counts[client, params.label] += params.added
-        allocation = allocate(
-            filtered[0].counts.new_tensor(counts),
-            params.mode,
-            n_train=scores.n_train,
-            phase=0,
-        )
+        allocation = allocate(filtered[0].counts.new_tensor(counts), params.mode, n_train=scores.n_train, phase=0)
         found = [
             select_top(z, quota).counts(len(scores.class_names)).numpy()
             for z, quota in zip(scores.logits, allocation.quota, strict=True)

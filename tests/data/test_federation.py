@@ -53,14 +53,8 @@ def test_fifty_clients_are_more_than_the_digits_carry(digits):
 def test_shards_are_the_schemes_own_mapped_to_the_dataset(digits):
     labels = (digits.train_labels, digits.test_labels)
     pairs = [
-        (
-            partition(digits, "dirichlet", 5, 0.1, seed=3),
-            dirichlet_partition(*labels, 5, 0.1, 3, min_test=5),
-        ),
-        (
-            partition(digits, "dirichlet", 5, 0.5, mode="authors"),
-            dirichlet_partition(*labels, 5, 0.5, 0, "authors"),
-        ),
+        (partition(digits, "dirichlet", 5, 0.1, seed=3), dirichlet_partition(*labels, 5, 0.1, 3, min_test=5)),
+        (partition(digits, "dirichlet", 5, 0.5, mode="authors"), dirichlet_partition(*labels, 5, 0.5, 0, "authors")),
         (partition(digits, "quantity", 10, seed=2), quantity_partition(*labels, 10, 0.2, 2, min_train=10)),
         (partition(digits, "iid", 7, seed=1), iid_partition(*labels, 7, 1)),
     ]

@@ -20,10 +20,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_digits_manifest_says_what_it_holds():
     manifest = load_manifest("digits")
-    assert manifest.classes == (
-        *("zero", "one", "two", "three", "four"),
-        *("five", "six", "seven", "eight", "nine"),
-    )
+    assert manifest.classes == (*("zero", "one", "two", "three", "four"), *("five", "six", "seven", "eight", "nine"))
     assert (manifest.n_train, manifest.n_test) == (1197, 600)
     assert manifest.template.format("six") == "a photo of the digit six."
     assert manifest.licence == "CC BY 4.0"

@@ -9,15 +9,7 @@ from made_up_runs import jitter, rounds
 
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.paper import (
-    _evidence,
-    judged_claims,
-    measured,
-    measured_claims,
-    same_verdicts,
-    verdicts,
-    write_claims,
-)
+from fedcopl_lab.paper import _evidence, judged_claims, measured, measured_claims, same_verdicts, verdicts, write_claims
 from fedcopl_lab.paper._evidence import NotTestedError
 from fedcopl_lab.paper.statistics._reads import accuracy
 from fedcopl_lab.paper.verdicts import COLUMNS

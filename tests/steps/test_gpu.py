@@ -20,10 +20,7 @@ from fedcopl_lab import (
     train_round,
 )
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 LOGITS = 20 * torch.randn(64, 5, generator=torch.Generator().manual_seed(0))
 
 

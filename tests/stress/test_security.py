@@ -110,12 +110,7 @@ def test_no_secret_is_committed():
 
 @pytest.mark.parametrize(
     "parts",  # apart, so that this file passes the check
-    [
-        ("-----BEGIN RSA PRIVATE", " KEY-----"),
-        ("AKIA", "A" * 16),
-        ("ghp_", "a" * 36),
-        ("https://me:", "secret@host/"),
-    ],
+    [("-----BEGIN RSA PRIVATE", " KEY-----"), ("AKIA", "A" * 16), ("ghp_", "a" * 36), ("https://me:", "secret@host/")],
 )
 def test_the_secrets_check_sees_secrets(parts):
     assert any(pattern.search("".join(parts)) for pattern in SECRETS.values())

@@ -98,9 +98,7 @@ def families(scratch: Path, url: str) -> tuple[Family, ...]:
         Family("training", compute(PROMPTING, SAGE), ((PromptMethod, "_train"), (SemiMethod, "_train"))),
         Family("evaluation", compute(PROMPTING), ((ClientModels, "evaluate"),)),
         Family(
-            "store write",
-            compute(SAGE),
-            ((sys.modules["fedcopl_lab.store"], "write_atomic"), (_local, "write_atomic")),
+            "store write", compute(SAGE), ((sys.modules["fedcopl_lab.store"], "write_atomic"), (_local, "write_atomic"))
         ),
         Family("export", exporting(scratch), ((sys.modules["fedcopl_lab.paper.measured"], "write_atomic"),)),
         Family("figure write", drawing, ((_save, "write_atomic"), (_page, "write_atomic"))),

@@ -51,10 +51,7 @@ AVERAGED: dict[str, dict[str, Any]] = {
     "text only": {"aggregate": "text"},
     "visual only (FedCoPL)": {"aggregate": "visual"},
 }
-DRIFT_ROWS: dict[str, dict[str, Any]] = {
-    "visual averaged (FedCoPL)": {},
-    "both averaged": {"aggregate": "both"},
-}
+DRIFT_ROWS: dict[str, dict[str, Any]] = {"visual averaged (FedCoPL)": {}, "both averaged": {"aggregate": "both"}}
 DRIFT_DIFFERS = (
     SMOKE_DIFFERS,
     "The paper does not say what the text prompt's drift is measured from, since the server has none. "

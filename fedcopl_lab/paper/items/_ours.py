@@ -97,9 +97,7 @@ OURS: tuple[Item, ...] = (
         drawing="sweep",
         notebook="fedcopl_main_table1",
         cells=lambda profile: grid(
-            profile,
-            with_labels(("PromptFL",), ("FPL",)),
-            {str(shots): {"shots": shots} for shots in SHOTS_TRIED},
+            profile, with_labels(("PromptFL",), ("FPL",)), {str(shots): {"shots": shots} for shots in SHOTS_TRIED}
         ),
         differs=("Not in the paper, which gives FPL's budget nowhere.",),
         axis="FPL's shots per class and client",

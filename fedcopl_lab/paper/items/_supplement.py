@@ -2,14 +2,7 @@
 
 from typing import Any
 
-from fedcopl_lab.paper.items._columns import (
-    ALL_SPLITS,
-    DIRICHLET,
-    ONE_SPLIT,
-    SMOKE_DIFFERS,
-    data_columns,
-    grid,
-)
+from fedcopl_lab.paper.items._columns import ALL_SPLITS, DIRICHLET, ONE_SPLIT, SMOKE_DIFFERS, data_columns, grid
 from fedcopl_lab.paper.items._item import Cell, Item
 from fedcopl_lab.paper.items._main import (
     DRIFT,

@@ -6,14 +6,7 @@ import numpy as np
 import pandas as pd
 
 from fedcopl_lab.paper._evidence import Evidence, Read, Rows, Settings
-from fedcopl_lab.paper._judge import (
-    Judged,
-    judge_difference,
-    judge_equivalence,
-    judge_every_case,
-    judge_parts,
-    pooled,
-)
+from fedcopl_lab.paper._judge import Judged, judge_difference, judge_equivalence, judge_every_case, judge_parts, pooled
 from fedcopl_lab.paper._trends import spearman
 from fedcopl_lab.paper.items._columns import ZERO_SHOT
 from fedcopl_lab.paper.statistics._reads import (

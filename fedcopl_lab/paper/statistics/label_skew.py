@@ -131,9 +131,7 @@ def copl_labels_improve_every_trainer(runs: Evidence) -> Judged:
     """21: CoPL minus FPL for each other trainer, in every column."""
     cells = {
         f"{trainer}, {name}": runs.gap(
-            accuracy,
-            {"method": trainer, "labeller": "CoPL", **there},
-            {"method": trainer, "labeller": "FPL", **there},
+            accuracy, {"method": trainer, "labeller": "CoPL", **there}, {"method": trainer, "labeller": "FPL", **there}
         )
         for trainer in _OF_TABLE_3
         for name, there in runs.panels().items()
