@@ -3,7 +3,15 @@
 from fedcopl_lab.paper._sage_reached import speed_ups
 from fedcopl_lab.paper.about import CLAIMS_ABOUT, claims_about
 from fedcopl_lab.paper.claims import claims
-from fedcopl_lab.paper.collect import collect, run_table, runs_of
+from fedcopl_lab.paper.collect import (
+    TIDY_COLUMNS,
+    VALUE_COLUMNS,
+    collect,
+    keys_by_cell,
+    run_table,
+    runs_of,
+    with_settings,
+)
 from fedcopl_lab.paper.discrepancies import discrepancies
 from fedcopl_lab.paper.items import GROUPS, ITEMS, SEEDS, Cell, Item, NotRun, differences, find_items, has_runs
 from fedcopl_lab.paper.measured import (
@@ -24,6 +32,8 @@ __all__ = [
     "GROUPS",
     "ITEMS",
     "SEEDS",
+    "TIDY_COLUMNS",
+    "VALUE_COLUMNS",
     "Cell",
     "Item",
     "NotRun",
@@ -35,6 +45,7 @@ __all__ = [
     "find_items",
     "has_runs",
     "judged_claims",
+    "keys_by_cell",
     "measured",
     "measured_claims",
     "measured_clip_labels",
@@ -47,6 +58,7 @@ __all__ = [
     "same_verdicts",
     "speed_ups",
     "verdicts",
+    "with_settings",
     "write_claims",
     "write_measured",
 ]

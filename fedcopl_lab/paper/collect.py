@@ -14,10 +14,14 @@ from fedcopl_lab.paper._sage_reached import reached_lines, speed_up_lines
 from fedcopl_lab.paper._sage_rounds import pseudo_label_numbers
 from fedcopl_lab.paper._sage_theory import theory_lines
 from fedcopl_lab.paper._uploads import upload_distances
-from fedcopl_lab.paper.items import PAPER_SETS, SEEDS, Cell, Item, Reads
+from fedcopl_lab.paper.items import ITEMS, PAPER_SETS, SEEDS, Cell, Item, Reads
 from fedcopl_lab.store import Run, Store
 
 VALUE_COLUMNS = ["item", "series", "column", "metric", "x", "y", "seed", "value", "key"]
+"""Columns of the committed files."""
+SETTING_COLUMNS = ["profile", "dataset", "swept", "level", "row_level", "role"]
+"""What tidy numbers say besides: where they are from, as data."""
+TIDY_COLUMNS = [*VALUE_COLUMNS, *SETTING_COLUMNS]
 RUN_COLUMNS = ["key", "profile", "method", "dataset", "clip", "seed", "seconds", "hardware", "threads", "packages"]
 
 
@@ -42,7 +46,9 @@ def collect(
 
     Returns:
         Columns item, series, column, metric, x (round, class, bin of confidence or target), y (client), seed, value,
-        key. Accuracies are shares in [0, 1].
+        key. Accuracies are shares in [0, 1]. And what each line is from: profile, dataset (its name), swept (the
+        setting that differs along the columns; empty for none), level (its number there; NaN for none), row_level
+        (the same of the rows) and role of the row (``"own"``, ``"reference"``, ``"before training"``, ``"other"``).
 
     Raises:
         FedCoPLError: a run is not there yet.
@@ -50,7 +56,7 @@ def collect(
     >>> numbers = collect(find_items(["fedcopl_main_table1"])[0], "smoke")
     """
     if item.reads == "manifests":
-        return pd.DataFrame(_statistics(item), columns=VALUE_COLUMNS)
+        return with_settings(pd.DataFrame(_statistics(item), columns=VALUE_COLUMNS), profile)
     store = store or Store()
     lines = []
     wanted = [(cell, config, store.run(key_of(config))) for cell, config in item.runs(profile, seeds, **changes)]
@@ -66,7 +72,43 @@ def collect(
         lines += [fixed | value for value in _values(item, run, cell)]
     if item.reads == "reached":
         lines += speed_up_lines(lines)
-    return pd.DataFrame(lines, columns=VALUE_COLUMNS)
+    return with_settings(pd.DataFrame(lines, columns=VALUE_COLUMNS), profile)
+
+
+def with_settings(numbers: pd.DataFrame, profile: str) -> pd.DataFrame:
+    """Numbers with what each line is from, looked up in the items' cells: the further columns of :func:`collect`.
+
+    Args:
+        numbers: with the columns item, series and column.
+        profile: whose numbers they are. A cell that it does not have leaves dataset and swept empty.
+
+    >>> cell = pd.DataFrame({"item": ["sage_supp_fig14"], "series": ["SAGE"], "column": ["6"]})
+    >>> with_settings(cell, "smoke")[["swept", "level", "role"]].values.tolist()
+    [['kappa', 6.0, 'own']]
+    """
+    cells, found = ["item", "series", "column"], dict[tuple[str, str, str], dict[str, Any]]()
+    for item in ITEMS:
+        if item.id in set(numbers["item"]):
+            found |= {(item.id, cell.series, cell.column): _setting(item, cell) for cell in item.cells(profile)}
+    lines = []
+    for name, series, column in numbers[cells].itertuples(index=False):
+        known = found.get((name, series, column))
+        if known is None:
+            known = {"dataset": PAPER_SETS.get(series, ""), "swept": "", "role": "other"}
+        lines.append({"profile": profile, **known})
+    told = pd.DataFrame(lines, index=numbers.index, columns=SETTING_COLUMNS)
+    numbers = numbers.drop(columns=SETTING_COLUMNS, errors="ignore")
+    return pd.concat([numbers, told.astype({"level": float, "row_level": float})], axis=1)
+
+
+def _setting(item: Item, cell: Cell) -> dict[str, Any]:
+    return {
+        "dataset": cell.config.dataset,
+        "swept": cell.swept,
+        "level": cell.level,
+        "row_level": cell.row_level,
+        "role": item.role(cell.series),
+    }
 
 
 def run_table(runs: Sequence[Run]) -> pd.DataFrame:

@@ -7,6 +7,7 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import write_atomic
+from fedcopl_lab.paper.collect import VALUE_COLUMNS, with_settings
 
 
 def measured(profile: str = "smoke") -> pd.DataFrame:
@@ -17,7 +18,7 @@ def measured(profile: str = "smoke") -> pd.DataFrame:
 
     >>> measured("smoke").query("item == 'fedcopl_main_table1'")
     """
-    return _read(f"{profile}.csv", profile)
+    return with_settings(_read(f"{profile}.csv", profile), profile)
 
 
 def measured_runs(profile: str = "smoke") -> pd.DataFrame:
@@ -31,7 +32,8 @@ def read_measured(folder: Path, profile: str) -> tuple[pd.DataFrame, pd.DataFram
     Raises:
         FedCoPLError: it lacks one of the three files.
     """
-    numbers, runs = _read(f"{profile}.csv", profile, folder), _read(f"{profile}.runs.csv", profile, folder)
+    numbers = with_settings(_read(f"{profile}.csv", profile, folder), profile)
+    runs = _read(f"{profile}.runs.csv", profile, folder)
     return numbers, runs, _claims(profile, folder)
 
 
@@ -40,6 +42,7 @@ def write_measured(folder: Path, profile: str, numbers: pd.DataFrame, runs: pd.D
     order = ["item", "series", "column", "metric", "x", "y", "seed"]
     values, origins = folder / f"{profile}.csv", folder / f"{profile}.runs.csv"
     numbers = numbers.assign(y=pd.to_numeric(numbers["y"]).astype("Int64"))  # read back they are floats: 3.0
+    numbers = numbers[VALUE_COLUMNS]
     write_atomic(values, numbers.sort_values(order, kind="stable").to_csv(index=False, lineterminator="\n"))
     write_atomic(origins, runs.to_csv(index=False, lineterminator="\n"))
     return values, origins

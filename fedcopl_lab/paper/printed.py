@@ -1,5 +1,6 @@
 """Which printed numbers belong beside which of our rows."""
 
+import math
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -18,11 +19,18 @@ _ABLATION = {
 _AVERAGED = {"0;0": "neither", "1;1": "text and visual", "1;0": "text only", "0;1": "visual only (FedCoPL)"}
 _STATISTICS = {"classes": "n_classes", "training_size": "n_train", "testing_size": "n_test"}
 
-_NOTHING = pd.DataFrame({"series": [], "column": [], "value": []})
+_NOTHING = pd.DataFrame({name: [] for name in ("series", "column", "value", "dataset", "setting", "level", "role")})
+_SWEPT = ("tau1", "tau2", "target_accuracy_pct")
+"""Values of the column param whose param_value is what an item's columns sweep."""
 
 
 def printed(item_id: str, metric: str = "accuracy") -> pd.DataFrame:
-    """What the paper prints for the rows of an item: columns series, column (``"DTD, β = 0.1"``), value in percent.
+    """What the paper prints for the rows of an item.
+
+    Returns:
+        Columns series, column (``"DTD, β = 0.1"``), value in percent, dataset (the paper's name; ``"Average"`` for a
+        printed average), setting (the rest of the column's name), level (the number swept along the columns; NaN for
+        none) and role of the row.
 
     Empty when the paper prints no numbers for it, as for a figure.
 
@@ -31,11 +39,25 @@ def printed(item_id: str, metric: str = "accuracy") -> pd.DataFrame:
     """
     if (item_id, metric) not in _SERIES:
         return _NOTHING.copy()
-    table = claims(item_id.split("_")[0], find_items([item_id])[0].source)
+    (item,) = find_items([item_id])
+    table = claims(item_id.split("_")[0], item.source)
     series_of, column_of = _SERIES[item_id, metric]
-    lines = [{"series": series_of(row), "column": column_of(row), "value": row["value_number"]}
-             for row in map(_by_name, table.to_dict("records"))]  # fmt: skip
-    return pd.DataFrame([line for line in lines if line["series"] is not None])
+    lines = []
+    for row in map(_by_name, table.to_dict("records")):
+        series, column = series_of(row), column_of(row)
+        if series is not None and column is not None:
+            lines.append(
+                {
+                    "series": series,
+                    "column": column,
+                    "value": row["value_number"],
+                    "dataset": row["dataset"],
+                    "setting": column.removeprefix(f"{row['dataset']}, "),
+                    "level": _swept_level(row),
+                    "role": item.role(series),
+                }
+            )
+    return pd.DataFrame(lines)
 
 
 def backbone(item_id: str) -> str:
@@ -47,6 +69,12 @@ def backbone(item_id: str) -> str:
     known = claims(item_id.split("_")[0])
     named = known.loc[known["item"] == find_items([item_id])[0].source, "backbone"]
     return ", ".join(name for name in named.unique() if name)
+
+
+def _swept_level(row: dict[str, Any]) -> float:
+    if row["param"] in _SWEPT:
+        return float(row["param_value"])
+    return float(row["beta"] if math.isnan(row["alpha"]) else row["alpha"])
 
 
 def _by_name(row: dict[Hashable, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import re
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.paper import VALUE_COLUMNS
 from fedcopl_lab.report._words import UPPER_REFERENCE, in_item_order, last_round, mean_std, metric_name, order, shown
 
 
@@ -150,7 +151,8 @@ def to_csv(numbers: pd.DataFrame) -> str:
     """
     lines = numbers.assign(x=_whole(numbers["x"]), y=_whole(numbers["y"]))
     lines = in_item_order(lines.sort_values(["metric", "x", "y", "seed"], kind="stable"))
-    return lines.to_csv(index=False, lineterminator="\n")
+    stored = [name for name in VALUE_COLUMNS if name in lines]
+    return lines[stored].to_csv(index=False, lineterminator="\n")
 
 
 def _whole(values: pd.Series) -> pd.Series:

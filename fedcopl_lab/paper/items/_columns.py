@@ -89,13 +89,23 @@ def before_training(profile: str) -> dict[str, dict[str, Any]]:
     return {"Prompted, before training": {"method": "zero-shot"}} if profile == "mini" else ZERO_SHOT
 
 
-def grid(profile: str, rows: dict[str, dict[str, Any]], columns: dict[str, dict[str, Any]]) -> list[Cell]:
-    """One cell for each row and column."""
-    return [
-        Cell(row, column, configure(profile, **(settings | there)))
-        for row, settings in rows.items()
-        for column, there in columns.items()
-    ]
+def grid(profile: str, rows: Columns, columns: Columns, swept: str = "beta", over_rows: str = "") -> list[Cell]:
+    """One cell for each row and column.
+
+    Args:
+        profile: name of the profile.
+        rows: row name -> settings.
+        columns: column name -> settings.
+        swept: the setting that differs along the columns.
+        over_rows: the same of the rows; empty where rows are methods or data sets.
+    """
+    made = []
+    for row, settings in rows.items():
+        for column, there in columns.items():
+            config = configure(profile, **(settings | there))
+            row_level = getattr(config, over_rows) if over_rows else None
+            made.append(Cell(row, column, config, None, swept, getattr(config, swept), row_level))
+    return made
 
 
 ZERO_SHOT: dict[str, dict[str, Any]] = {"Zero-shot CLIP": {"method": "zero-shot"}}

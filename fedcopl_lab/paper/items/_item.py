@@ -20,6 +20,13 @@ Drawing = Literal["overview", "statistics", "dots", "drift", "labels", "sweep", 
                   "theory", "traffic"]  # fmt: skip
 """Kinds of picture; the report has one drawing function for each."""
 
+Role = Literal["own", "reference", "before training", "other"]
+"""What a row is in its item: the paper's own method; what the others are read against and no rival; the same model
+before any training; any other row."""
+
+BEFORE_TRAINING = ("Zero-shot CLIP", "Prompted, before training")
+"""Names of the rows without trained prompts."""
+
 SEEDS = (0, 1, 2)
 """Seeds of the committed measurements, as many as the paper's trials; each draws its own partition, prompts and
 batches."""
@@ -34,12 +41,18 @@ class Cell:
         column: column or panel, such as ``"β = 0.1"``.
         config: the run behind it, for seed 0.
         seeds: seeds of this cell alone; None takes the item's.
+        swept: the setting that differs along the columns, such as ``"beta"`` or ``"kappa"``; empty for none.
+        level: its value in this column; None where it has none, as β under the quantity split.
+        row_level: the same of a setting that differs along the rows.
     """
 
     series: str
     column: str
     config: RunConfig
     seeds: tuple[int, ...] | None = None
+    swept: str = ""
+    level: float | int | None = None
+    row_level: float | int | None = None
 
 
 @dataclass(frozen=True)
@@ -49,10 +62,16 @@ class NotRun:
     Attributes:
         column: column or panel, such as ``"K = 50"``.
         reason: why, in one sentence.
+        dataset: name of the data set; empty where it is about all.
+        swept: the setting that differs along the columns, as in :class:`Cell`.
+        level: its value in this column.
     """
 
     column: str
     reason: str
+    dataset: str = ""
+    swept: str = ""
+    level: float | None = None
 
 
 def _most_seeds() -> int | None:
@@ -87,6 +106,8 @@ class Item:
         field: for a sweep, the setting they are values of.
         seeds: seeds it uses; None takes those asked for.
         not_run: profile -> columns of the paper that it cannot run.
+        own: names of the rows that are a paper's own method.
+        references: names of the rows that all others are read against and that are no rivals.
     """
 
     id: str
@@ -103,6 +124,8 @@ class Item:
     field: str = ""
     seeds: tuple[int, ...] | None = None
     not_run: Callable[[str], Sequence[NotRun]] = _none
+    own: tuple[str, ...] = ("FedCoPL", "SAGE")
+    references: tuple[str, ...] = ("FedAvg-SL",)
 
     def __post_init__(self) -> None:
         made = self.cells
@@ -129,6 +152,18 @@ class Item:
         """The seeds of a cell: its own, else the item's, else those asked for; ``$FEDCOPL_LAB_SEEDS`` not heeded."""
         chosen = self.seeds if self.seeds is not None else seeds
         return chosen if cell.seeds is None else cell.seeds
+
+    def role(self, series: str) -> Role:
+        """What a row of the item is.
+
+        >>> find_items(["main Table 1"])[0].role("FedCoPL")
+        'own'
+        """
+        if series in self.own:
+            return "own"
+        if series in self.references:
+            return "reference"
+        return "before training" if series in BEFORE_TRAINING else "other"
 
     def __repr__(self) -> str:
         return f"Item({self.id}: {self.source}, {self.title})"

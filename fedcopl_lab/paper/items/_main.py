@@ -9,6 +9,7 @@ from fedcopl_lab.paper.items._columns import (
     FEDCOPL,
     ONE_SPLIT,
     QUANTITY,
+    SETS_OF_MINI,
     SMOKE_DIFFERS,
     before_training,
     data_columns,
@@ -52,6 +53,7 @@ AVERAGED: dict[str, dict[str, Any]] = {
     "visual only (FedCoPL)": {"aggregate": "visual"},
 }
 DRIFT_ROWS: dict[str, dict[str, Any]] = {"visual averaged (FedCoPL)": {}, "both averaged": {"aggregate": "both"}}
+DRIFT_OWN = ("visual averaged (FedCoPL)",)
 DRIFT_DIFFERS = (
     SMOKE_DIFFERS,
     "The paper does not say what the text prompt's drift is measured from, since the server has none. "
@@ -100,18 +102,19 @@ def no_backbone(profile: str) -> list[NotRun]:
 def _fig3(profile: str) -> list[Cell]:
     clients = {f"K = {k}": {"n_clients": k} for k in _CLIENTS.get(profile, (5, 10, 30, 50))}
     joining = {f"R = {r}": {"participation": r} for r in _JOINING}
-    columns = {
-        name + setting: there | own
-        for data, there in data_columns(profile, {"": ONE_SPLIT["β = 0.1"]}, ("DTD", "RESISC45", "CIFAR-10")).items()
-        for name in (data,)
-        for setting, own in (clients | joining).items()
-    }
-    return grid(profile, WITH_FPL | FEDCOPL, columns)
+    made: list[Cell] = []
+    for name, there in data_columns(profile, {"": ONE_SPLIT["β = 0.1"]}, ("DTD", "RESISC45", "CIFAR-10")).items():
+        for swept, columns in (("n_clients", clients), ("participation", joining)):
+            named = {name + setting: there | own for setting, own in columns.items()}
+            made += grid(profile, WITH_FPL | FEDCOPL, named, swept)
+    return made
 
 
 def _fig3_not_run(profile: str) -> list[NotRun]:
-    known = {"smoke": "", "mini": "CIFAR-10, "}
-    return [NotRun(f"{known[profile]}K = 50", _NOT_CARRIED[profile])] if profile in _NOT_CARRIED else []
+    if profile not in _NOT_CARRIED:
+        return []
+    name, data = {"smoke": ("", "digits"), "mini": ("CIFAR-10, ", SETS_OF_MINI["CIFAR-10"]["dataset"])}[profile]
+    return [NotRun(f"{name}K = 50", _NOT_CARRIED[profile], data, "n_clients", 50.0)]
 
 
 MAIN: tuple[Item, ...] = (
@@ -195,6 +198,7 @@ MAIN: tuple[Item, ...] = (
             "The paper's row without any part equals PromptFL + FPL in every column, which is another method: here "
             "that run has its own row, and “no part” is FedCoPL trained on every image as CLIP labels it.",
         ),
+        own=("all three (FedCoPL)",),
     ),
     Item(
         id="fedcopl_main_table6",
@@ -211,6 +215,7 @@ MAIN: tuple[Item, ...] = (
             "All four rows differ in nothing but the averaging. In the paper the row with both prompts equals "
             "PromptFL + CoPL of Table 3 in every cell.",
         ),
+        own=("visual only (FedCoPL)",),
     ),
     Item(
         id="fedcopl_main_fig2",
@@ -223,6 +228,7 @@ MAIN: tuple[Item, ...] = (
         notebook="fedcopl_main_fig2",
         cells=lambda profile: grid(profile, DRIFT_ROWS, data_columns(profile, ONE_SPLIT, ("CIFAR-10",))),
         differs=DRIFT_DIFFERS,
+        own=DRIFT_OWN,
     ),
     Item(
         id="fedcopl_main_fig3",

@@ -60,7 +60,7 @@ def _controls(profile: str) -> list[Cell]:
 
 def _surface(profile: str) -> list[Cell]:
     rows = {f"τ2 = {level:g}": {"q_ent": level} for level in SURFACE_LEVELS}
-    return grid(profile, rows, {f"{level:g}": {"q_conf": level} for level in SURFACE_LEVELS})
+    return grid(profile, rows, {f"{level:g}": {"q_conf": level} for level in SURFACE_LEVELS}, "q_conf", "q_ent")
 
 
 def _spread(profile: str) -> list[Cell]:
@@ -77,9 +77,10 @@ def _uploads(profile: str) -> list[Cell]:
             profile,
             {f"{kind} noise": {"count_noise": kind.lower()}},
             {f"{epsilon:g}": {"epsilon": epsilon} for epsilon in EPSILONS},
+            "epsilon",
         )
     ]
-    return [*grid(profile, _UPLOADS, {"no ε": {}}), *noisy]
+    return [*grid(profile, _UPLOADS, {"no ε": {}}, "epsilon"), *noisy]
 
 
 def _traffic(profile: str) -> list[Cell]:
@@ -97,7 +98,10 @@ OURS: tuple[Item, ...] = (
         drawing="sweep",
         notebook="fedcopl_main_table1",
         cells=lambda profile: grid(
-            profile, with_labels(("PromptFL",), ("FPL",)), {str(shots): {"shots": shots} for shots in SHOTS_TRIED}
+            profile,
+            with_labels(("PromptFL",), ("FPL",)),
+            {str(shots): {"shots": shots} for shots in SHOTS_TRIED},
+            "shots",
         ),
         differs=("Not in the paper, which gives FPL's budget nowhere.",),
         axis="FPL's shots per class and client",
@@ -131,6 +135,7 @@ OURS: tuple[Item, ...] = (
             _NOT_IN_PAPER,
             "One switch at a time. As released the script trains nothing; these rows do what it sets out to do.",
         ),
+        references=("paper mode",),
     ),
     Item(
         id="fedcopl_ours_spread",
@@ -160,6 +165,7 @@ OURS: tuple[Item, ...] = (
             "Rows with TRUE LABELS use labels that no method may use; they belong to no comparison of methods.",
             "The claims about labels, personalisation and skew are judged with these runs.",
         ),
+        own=("FedCoPL", "FedCoPL, labels made once"),
     ),
     Item(
         id="fedcopl_ours_uploads",

@@ -74,7 +74,8 @@ def _reaching(column: str) -> Callable[[str], list[Cell]]:
     def made(profile: str) -> list[Cell]:
         long = {**BY_ALPHA[column], **_LONG_RUN.get(profile, {})}
         columns = on_sets(profile, {f"{target} %": long for target in targets(profile)}, (analysed_set(profile),))
-        return cells(profile, rows_of(CONVERGING), columns)
+        levels = dict(zip(columns, map(float, targets(profile)), strict=True))
+        return cells(profile, rows_of(CONVERGING), columns, "target", levels)
 
     return made
 
@@ -88,7 +89,10 @@ def _kappas(profile: str) -> list[Cell]:
     (there,) = on_analysed_set(profile, {"α = 1": BY_ALPHA["α = 1"]}).values()
     swept = {f"{kappa:.4g}": {**there, "kappa": kappa} for kappa in kappas(profile)}
     others = rows_of(("FixMatch-LPL", "FixMatch-GPL"))
-    return [*cells(profile, rows_of(("SAGE",)), swept), *cells(profile, others, {NO_KAPPA: there})]
+    return [
+        *cells(profile, rows_of(("SAGE",)), swept, "kappa"),
+        *cells(profile, others, {NO_KAPPA: there}, "kappa", {}),
+    ]
 
 
 def _parts(profile: str) -> list[Cell]:
@@ -97,7 +101,9 @@ def _parts(profile: str) -> list[Cell]:
 
 def _label_shares(profile: str) -> list[Cell]:
     (there,) = on_analysed_set(profile, {"α = 0.1": BY_ALPHA["α = 0.1"]}).values()
-    return cells(profile, rows_of(REPEATED), {name: {**there, **own} for name, own in LABEL_SHARES.items()})
+    return cells(
+        profile, rows_of(REPEATED), {name: {**there, **own} for name, own in LABEL_SHARES.items()}, "label_share"
+    )
 
 
 def _rounds_table(number: str, source: str, column: str, **more: Any) -> Item:

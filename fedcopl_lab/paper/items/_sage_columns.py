@@ -95,15 +95,27 @@ def on_analysed_set(
     return {name: {**there, **own} for name, own in columns.items()}
 
 
-def cells(profile: str, rows: Mapping[str, Settings], columns: Mapping[str, Settings]) -> list[Cell]:
-    """One cell for each row and column; a row's settings win. Methods outside the core three have one seed."""
-    return [
-        Cell(
-            row,
-            column,
-            configure(profile, **{**there, **settings}),
-            seeds=None if settings["method"] in REPEATED else ONE_RUN,
-        )
-        for row, settings in rows.items()
-        for column, there in columns.items()
-    ]
+def cells(
+    profile: str,
+    rows: Mapping[str, Settings],
+    columns: Mapping[str, Settings],
+    swept: str = "alpha",
+    levels: Mapping[str, float] | None = None,
+) -> list[Cell]:
+    """One cell for each row and column; a row's settings win. Methods outside the core three have one seed.
+
+    Args:
+        profile: name of the profile.
+        rows: row name -> settings.
+        columns: column name -> settings.
+        swept: what differs along the columns.
+        levels: its value in each column; None takes that of the setting of that name.
+    """
+    made = []
+    for row, settings in rows.items():
+        seeds = None if settings["method"] in REPEATED else ONE_RUN
+        for column, there in columns.items():
+            config = configure(profile, **{**there, **settings})
+            level = getattr(config, swept) if levels is None else levels.get(column)
+            made.append(Cell(row, column, config, seeds, swept, level))
+    return made

@@ -7,6 +7,7 @@ from fedcopl_lab.paper.items._item import Cell, Item
 from fedcopl_lab.paper.items._main import (
     DRIFT,
     DRIFT_DIFFERS,
+    DRIFT_OWN,
     DRIFT_ROWS,
     RECONSTRUCTED,
     SHOTS,
@@ -22,7 +23,7 @@ _SWEPT_SETS = ("DTD", "RESISC45", "CIFAR-10", "CIFAR-100")
 def _sweep_of(field: str) -> Any:
     def cells(profile: str) -> list[Cell]:
         rows = data_columns(profile, ONE_SPLIT, _SWEPT_SETS)
-        return grid(profile, rows, {f"{level:.2f}": {field: level} for level in LEVELS})
+        return grid(profile, rows, {f"{level:.2f}": {field: level} for level in LEVELS}, field)
 
     return cells
 
@@ -147,6 +148,7 @@ SUPPLEMENT: tuple[Item, ...] = (
         notebook="fedcopl_main_fig2",
         cells=_drift_elsewhere("β = 0.05", "DTD"),
         differs=(*DRIFT_DIFFERS, "In smoke a second split of the digits stands for the second data set, DTD."),
+        own=DRIFT_OWN,
     ),
     Item(
         id="fedcopl_supp_fig2",
@@ -159,6 +161,7 @@ SUPPLEMENT: tuple[Item, ...] = (
         notebook="fedcopl_main_fig2",
         cells=_drift_elsewhere("quantity", "RESISC45"),
         differs=(*DRIFT_DIFFERS, "In smoke the quantity split of the digits stands for the third data set, RESISC45."),
+        own=DRIFT_OWN,
     ),
     Item(
         id="fedcopl_supp_fig3",
