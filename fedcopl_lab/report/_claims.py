@@ -7,9 +7,7 @@ from typing import Any
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.paper.discrepancies import discrepancies
-from fedcopl_lab.paper.measured import measured_claims
-from fedcopl_lab.paper.verdicts import COLUMNS, judged_claims
+from fedcopl_lab.paper import VERDICT_COLUMNS, discrepancies, judged_claims, measured_claims
 from fedcopl_lab.report._templates import SYMBOLS, render
 from fedcopl_lab.report._words import PAPERS
 
@@ -113,7 +111,7 @@ def _claim_text(line: dict[str, Any]) -> str:
 
 
 def _with_sources(verdicts: pd.DataFrame) -> pd.DataFrame:
-    missing = [column for column in COLUMNS if column not in verdicts.columns]
+    missing = [column for column in VERDICT_COLUMNS if column not in verdicts.columns]
     if missing:
         raise FedCoPLError(f"the verdicts lack the columns {', '.join(missing)}; pass what verdicts() gives")
     return judged_claims()[["number", "paper", "source", "claimed", "printed"]].merge(verdicts, on="number")

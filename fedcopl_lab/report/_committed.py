@@ -7,8 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.paper.items import ITEMS, Item, has_runs
-from fedcopl_lab.paper.measured import measured, measured_claims, measured_runs
+from fedcopl_lab.paper import ITEMS, Item, has_runs, measured, measured_claims, measured_runs
 from fedcopl_lab.report._page import write_report
 from fedcopl_lab.report._plots import draw
 from fedcopl_lab.report._save import save_item

@@ -6,9 +6,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.paper.items import Item
-from fedcopl_lab.paper.measured import measured, measured_profiles
-from fedcopl_lab.paper.printed import printed
+from fedcopl_lab.paper import Item, measured, measured_profiles, printed
 from fedcopl_lab.report._tables import summary
 from fedcopl_lab.report._words import UPPER_REFERENCE, is_own, item_of, lines_of, order, scale, setting_of
 

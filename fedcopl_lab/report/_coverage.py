@@ -5,9 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedcopl_lab.paper.collect import keys_by_cell
-from fedcopl_lab.paper.items import ITEMS, Item
-from fedcopl_lab.paper.measured import measured_runs
+from fedcopl_lab.paper import ITEMS, Item, keys_by_cell, measured_runs
 from fedcopl_lab.report._templates import render
 from fedcopl_lab.report._words import paper_of
 

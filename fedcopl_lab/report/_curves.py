@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
-from fedcopl_lab.paper.items import Item, NotRun
+from fedcopl_lab.paper import Item, NotRun
 from fedcopl_lab.report._style import GREEN, INK, LOOKS, ORANGE, PURPLE, QUIET, SKY, Look
 from fedcopl_lab.report._tables import seeds_text
 from fedcopl_lab.report._words import is_own, setting_of

@@ -10,8 +10,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from fedcopl_lab.paper.items import Item
-from fedcopl_lab.paper.printed import backbone, printed
+from fedcopl_lab.paper import Item, backbone, printed
 from fedcopl_lab.report._style import (
     DOUBLE,
     GREEN,

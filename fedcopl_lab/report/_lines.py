@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedcopl_lab.paper.items import Item
+from fedcopl_lab.paper import Item
 from fedcopl_lab.report._curves import headline, looks_of
 from fedcopl_lab.report._style import DOUBLE, FAINT, QUIET, Look, legend_handle, new_figure, percent_axis
 from fedcopl_lab.report._words import axis_name, is_own, order

@@ -2,9 +2,7 @@
 
 import pandas as pd
 
-from fedcopl_lab.paper.about import claims_about
-from fedcopl_lab.paper.items import ITEMS
-from fedcopl_lab.paper.measured import measured, measured_claims, measured_runs
+from fedcopl_lab.paper import ITEMS, claims_about, measured, measured_claims, measured_runs
 from fedcopl_lab.report._compare import beside, number_text
 from fedcopl_lab.report._templates import SYMBOLS
 from fedcopl_lab.report._words import paper_of

@@ -10,10 +10,7 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import write_atomic
-from fedcopl_lab.paper.about import claims_about
-from fedcopl_lab.paper.claims import claims
-from fedcopl_lab.paper.items import Item
-from fedcopl_lab.paper.measured import measured, measured_claims, measured_profiles
+from fedcopl_lab.paper import Item, claims, claims_about, measured, measured_claims, measured_profiles
 from fedcopl_lab.report._claims import claims_section
 from fedcopl_lab.report._compare import against_committed
 from fedcopl_lab.report._coverage import coverage_section

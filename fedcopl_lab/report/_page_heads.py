@@ -5,8 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedcopl_lab.paper.items import Item
-from fedcopl_lab.paper.printed import printed
+from fedcopl_lab.paper import Item, printed
 from fedcopl_lab.report._claims import claim_tables
 from fedcopl_lab.report._compare import gaps
 from fedcopl_lab.report._tables import seeds_text, summary

@@ -5,8 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedcopl_lab.paper.items import Item
-from fedcopl_lab.paper.printed import backbone, printed
+from fedcopl_lab.paper import Item, backbone, printed
 from fedcopl_lab.report._tables import table
 from fedcopl_lab.report._words import metric_name, order, unit
 

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.paper.items import Drawing, Item
+from fedcopl_lab.paper import Drawing, Item
 from fedcopl_lab.report._curves import MEAN_AND_BAND, curve, headline
 from fedcopl_lab.report._diagram import overview
 from fedcopl_lab.report._dots import table_dots

@@ -7,8 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from fedcopl_lab.paper._sage_confidences import THRESHOLDS, share_above
-from fedcopl_lab.paper.items import Item
+from fedcopl_lab.paper import THRESHOLDS, Item, share_above
 from fedcopl_lab.report._sage_rounds import GLOBAL, LOCAL
 from fedcopl_lab.report._style import DOUBLE, QUIET, Look, legend_handle, new_figure, percent_axis
 from fedcopl_lab.report._words import order, setting_of

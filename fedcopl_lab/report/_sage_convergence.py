@@ -5,10 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
-from fedcopl_lab.paper._sage_reached import reached_table
-from fedcopl_lab.paper.items import Item
-from fedcopl_lab.paper.items._sage import targets
-from fedcopl_lab.paper.printed import printed
+from fedcopl_lab.paper import Item, printed, reached_table, targets
 from fedcopl_lab.report._curves import MEAN_AND_BAND, curve, headline, looks_of
 from fedcopl_lab.report._sage_rounds import round_axis
 from fedcopl_lab.report._style import DOUBLE, INK, PAPER_TINT, QUIET, Look, legend_handle, new_figure, percent_axis

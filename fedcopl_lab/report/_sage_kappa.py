@@ -7,8 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from fedcopl_lab.config import KAPPA_STAR
-from fedcopl_lab.paper.items import Item
-from fedcopl_lab.paper.items._sage import NO_KAPPA
+from fedcopl_lab.paper import NO_KAPPA, Item
 from fedcopl_lab.report._curves import SERIES_LOOKS, headline
 from fedcopl_lab.report._style import (
     BLUE,

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedcopl_lab.paper.items import Item
+from fedcopl_lab.paper import Item
 from fedcopl_lab.report._sage_rounds import ALPHA_LOOKS
 from fedcopl_lab.report._style import DOUBLE, FAINT, INK, QUIET, Look, legend_handle, new_figure, percent_axis
 from fedcopl_lab.report._words import order, setting_of

@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import to_json, write_atomic
 from fedcopl_lab.config import did_you_mean
-from fedcopl_lab.paper.items import Item, differences
-from fedcopl_lab.paper.measured import measured
+from fedcopl_lab.paper import Item, differences, measured
 from fedcopl_lab.report._plots import draw
 from fedcopl_lab.report._style import DOUBLE, SINGLE, file_bytes
 from fedcopl_lab.report._tables import seeds_text, to_csv, to_latex

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy import stats
 
-from fedcopl_lab.paper.items import Item
+from fedcopl_lab.paper import Item
 from fedcopl_lab.report._curves import headline
 from fedcopl_lab.report._style import BLUE, DOUBLE, FAINT, INK, QUIET, Look, legend_handle, new_figure, percent_axis
 from fedcopl_lab.report._words import order

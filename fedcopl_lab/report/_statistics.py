@@ -4,8 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedcopl_lab.paper.items import Item
-from fedcopl_lab.paper.printed import printed
+from fedcopl_lab.paper import Item, printed
 from fedcopl_lab.report._style import BLUE, DOUBLE, INK, ORANGE, QUIET, Look, legend_handle, new_figure, percent_axis
 from fedcopl_lab.report._words import metric_name, order
 

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from fedcopl_lab.config import configure
-from fedcopl_lab.paper.items import Item
+from fedcopl_lab.paper import Item
 from fedcopl_lab.report._curves import headline
 from fedcopl_lab.report._style import DOUBLE, ORANGE, new_figure
 from fedcopl_lab.report._tables import summary

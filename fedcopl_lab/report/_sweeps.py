@@ -6,8 +6,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
 from fedcopl_lab.config import configure
-from fedcopl_lab.paper.items import Item
-from fedcopl_lab.paper.printed import printed
+from fedcopl_lab.paper import Item, printed
 from fedcopl_lab.report._curves import curve, headline, looks_of
 from fedcopl_lab.report._style import (
     BLUE,

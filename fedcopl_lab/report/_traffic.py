@@ -3,7 +3,7 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from fedcopl_lab.paper.items import Item
+from fedcopl_lab.paper import Item
 from fedcopl_lab.report._curves import MEAN_AND_BAND, curve, headline, looks_of
 from fedcopl_lab.report._style import DOUBLE, QUIET, legend_handle, new_figure, percent_axis
 from fedcopl_lab.report._words import axis_name, is_own, order, setting_of

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from fedcopl_lab.paper.items import Item
+from fedcopl_lab.paper import Item
 from fedcopl_lab.report._style import DOUBLE, ORANGE, QUIET, new_figure
 from fedcopl_lab.report._words import order, setting_of
 

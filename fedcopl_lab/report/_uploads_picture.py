@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from fedcopl_lab.paper.items import Item
+from fedcopl_lab.paper import Item
 from fedcopl_lab.report._curves import headline
 from fedcopl_lab.report._style import (
     BLUE,

@@ -7,7 +7,7 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.paper.items import ITEMS, PAPER_SETS, SAGE_SETS, Cell, Item, find_items
+from fedcopl_lab.paper import ITEMS, PAPER_SETS, SAGE_SETS, Cell, Item, find_items
 
 _METRICS = {
     "accuracy": "accuracy, mean over clients",

@@ -9,9 +9,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from fedcopl_lab.paper import collect
-from fedcopl_lab.paper._sage_theory import CLIENT_METRICS
-from fedcopl_lab.paper.items import ITEMS, Item, find_items
+from fedcopl_lab.paper import CLIENT_METRICS, ITEMS, Item, collect, find_items
 from fedcopl_lab.report import draw
 
 COLUMNS = ["item", "series", "column", "metric", "x", "y", "seed", "value", "key"]
