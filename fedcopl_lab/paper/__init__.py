@@ -32,6 +32,7 @@ from fedcopl_lab.paper._verdicts import CLAIMS_ABOUT, claim_lines, claims_about,
 from fedcopl_lab.paper.items import (
     GROUPS,
     ITEMS,
+    NO_KAPPA,
     PAPER_SETS,
     SAGE_SETS,
     SEEDS,
@@ -43,8 +44,8 @@ from fedcopl_lab.paper.items import (
     differences,
     find_items,
     has_runs,
+    targets,
 )
-from fedcopl_lab.paper.items._sage import NO_KAPPA, targets
 
 __all__ = [
     "CLAIMS_ABOUT",
