@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fedcopl_lab.data import draw_strong, draw_weak, normalise, strong_view, weak_view
 from fedcopl_lab.methods._semi_setting import SemiSetting
-from fedcopl_lab.steps._models import IMAGES_PER_FORWARD
+from fedcopl_lab.steps import IMAGES_PER_FORWARD
 
 VIEWS_AT_ONCE = 2048
 """Images that are augmented together, over several steps: many small operations cost more than few large ones."""

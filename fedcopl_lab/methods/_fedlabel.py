@@ -23,8 +23,7 @@ from fedcopl_lab.methods._joint import joint_scores, pool_views
 from fedcopl_lab.methods._local_task import LocalTask, WeakScores
 from fedcopl_lab.methods._recipe import Losses, Recipe, RoundEnd
 from fedcopl_lab.methods._semi_state import SemiState, copied
-from fedcopl_lab.steps import CorrectedLabels, average_models, consistency_loss
-from fedcopl_lab.steps._confidence import entropy
+from fedcopl_lab.steps import CorrectedLabels, average_models, consistency_loss, entropy
 
 _COPY = "unsupervised"
 _PREFIX = "unsupervised/"

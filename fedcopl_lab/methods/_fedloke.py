@@ -19,8 +19,7 @@ from fedcopl_lab.methods._joint import joint_scores, pool_views
 from fedcopl_lab.methods._local_task import LocalTask, WeakScores
 from fedcopl_lab.methods._recipe import Losses, Recipe
 from fedcopl_lab.methods._semi_state import Tensors, copied
-from fedcopl_lab.steps import CorrectedLabels, consistency_loss
-from fedcopl_lab.steps._confidence import entropy
+from fedcopl_lab.steps import CorrectedLabels, consistency_loss, entropy
 
 _OWN = "own/"
 _PRIVATE = "private"

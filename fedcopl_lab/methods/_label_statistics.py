@@ -9,7 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from fedcopl_lab.methods._noted import Noted
-from fedcopl_lab.steps._confidence import check_logits, entropy
+from fedcopl_lab.steps import check_logits, entropy
 
 BINS = 20
 """Bins of equal width over confidences from 0 to 1; 0.95, SAGE's threshold, is an edge."""

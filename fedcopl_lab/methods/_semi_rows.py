@@ -12,8 +12,7 @@ from fedcopl_lab.methods._label_statistics import JudgedViews, label_statistics,
 from fedcopl_lab.methods._local_task import ClientUpdate
 from fedcopl_lab.methods._semi_setting import SemiSetting
 from fedcopl_lab.methods._semi_state import SemiState, Tensors
-from fedcopl_lab.steps import model_scores
-from fedcopl_lab.steps._confidence import entropy
+from fedcopl_lab.steps import entropy, model_scores
 
 _MODEL_KEYS = {
     "counts": "weak views by confidence, 20 bins over [0, 1]",

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._html import table
 from fedcopl_lab.steps._confidence import check_logits
 
 
@@ -28,6 +29,11 @@ class CorrectedLabels:
 
     def __repr__(self) -> str:
         return f"CorrectedLabels({int(self.used.sum())} of {len(self.used)} images labelled)"
+
+    def _repr_html_(self) -> str:
+        rows = [["images", len(self.used)], ["labelled", int(self.used.sum())]]
+        rows += [["mean λ of these", float(self.weight[self.used].mean())]] if bool(self.used.any()) else []
+        return table(rows, caption="CorrectedLabels")
 
 
 def correct_pseudo_labels(

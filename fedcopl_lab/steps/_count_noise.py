@@ -53,7 +53,7 @@ def perturb_counts(
     if kind == "shuffled":
         return counts[torch.randperm(len(counts), generator=generator)]
     if kind == "half":
-        noisy = counts * (0.5 + _between_0_and_1(counts, generator))
+        noisy = counts * (0.5 + torch.rand(counts.shape, generator=generator, dtype=torch.float64))
     else:
         if epsilon is None or not 0 < epsilon < math.inf:
             raise FedCoPLError(f"epsilon={epsilon} is no privacy budget; expected a positive number with {kind!r}")
@@ -62,13 +62,9 @@ def perturb_counts(
     return noisy.round().clamp(min=0).to(counts.dtype)
 
 
-def _between_0_and_1(counts: Int[Tensor, "k c"], generator: torch.Generator) -> Float[Tensor, "k c"]:
-    return torch.rand(counts.shape, generator=generator, dtype=torch.float64)
-
-
 def _laplace(counts: Int[Tensor, "k c"], generator: torch.Generator) -> Float[Tensor, "k c"]:
     """Laplace noise of scale 1, by inversion of its distribution."""
-    centred = _between_0_and_1(counts, generator) - 0.5
+    centred = torch.rand(counts.shape, generator=generator, dtype=torch.float64) - 0.5
     return -centred.sign() * torch.log1p(-2 * centred.abs().clamp(max=0.5 - 1e-16))
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.models.prompted_clip import PromptedCLIP
+from fedcopl_lab.models import PromptedCLIP
 from fedcopl_lab.steps._local_training import LocalTraining, LocalUpdate, PromptState, learning_rate
 from fedcopl_lab.steps._scorer import Scorer
 from fedcopl_lab.steps._select import PseudoLabels
@@ -75,9 +75,14 @@ def train_round(
     Raises:
         FedCoPLError: nothing was selected, lists of different lengths, or the loss is no longer a number.
 
-    >>> update = lab.train_round(prompted, images, labels, state, config=config, generator=generator)
-    >>> update.n_steps
-    12
+    >>> clip, digits, seed = lab.load_clip("tiny"), lab.load_dataset("digits"), torch.Generator().manual_seed(0)
+    >>> prompted = lab.PromptedCLIP(clip.model, clip.tokenizer, digits.class_names)
+    >>> labels = PseudoLabels(indices=torch.arange(9), labels=digits.labels[:9])
+    >>> config = lab.configure("smoke", local_epochs=2, batch_size=6)
+    >>> state = PromptState(*prompted.initial_prompts(seed))
+    >>> images = clip.to_input(digits.images[:20])
+    >>> lab.train_round(prompted, images, labels, state, config=config, generator=seed).n_steps
+    4
 
     Shown in notebook ``00_quickstart``.
     """

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from fedcopl_lab import PromptState, PseudoLabels, configure, train_round
-from fedcopl_lab.models.prompted_clip import PromptedCLIP
+from fedcopl_lab.models import PromptedCLIP
 from fedcopl_lab.steps import ImageCache, Scorer, label_loss, learning_rate, proximal_term, transport_plan
 
 LABELS = PseudoLabels(indices=torch.tensor([7, 0, 2, 3, 8, 5, 1]), labels=torch.tensor([0, 0, 1, 1, 2, 2, 2]))
