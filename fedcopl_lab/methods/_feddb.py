@@ -20,8 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab.methods._batches import Batch
-from fedcopl_lab.methods._joint import joint_scores, pool_views
-from fedcopl_lab.methods._local_task import LocalTask, WeakScores
+from fedcopl_lab.methods._local_task import LocalTask, WeakScores, prefixed
 from fedcopl_lab.methods._recipe import Losses, Recipe, RoundEnd
 from fedcopl_lab.methods._semi_setting import SemiSetting
 from fedcopl_lab.methods._semi_state import SemiState, Tensors
@@ -61,16 +60,16 @@ def balancing_weights(means: Float[Tensor, "k c"]) -> Float[Tensor, "k"]:
     Returns:
         The weights in float64, [K].
 
-    >>> balancing_weights(torch.tensor([[0.8, 0.2], [0.4, 0.6]])).tolist()
+    >>> balancing_weights(torch.tensor([[0.8, 0.2], [0.4, 0.6]])).round(decimals=4).tolist()
     [0.25, 0.75]
 
     Shown in notebook ``sage_methods``.
     """
     gaps = means.double().cpu() - 1 / means.shape[1]
     rows = torch.cat([gaps.T, torch.ones(1, len(means), dtype=torch.float64)]).numpy()
-    towards = np.zeros(len(rows))
-    towards[-1] = 1
-    solution = torch.from_numpy(nnls(rows, towards)[0])
+    target = np.zeros(len(rows))
+    target[-1] = 1
+    solution = torch.from_numpy(nnls(rows, target)[0])
     return solution / solution.sum()
 
 
@@ -105,12 +104,11 @@ def debiased_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
 
 def debiased_step(task: LocalTask, batch: Batch) -> Losses:
     """Labelled, weak and strong views in one forward pass; the mean prediction follows the strong ones."""
-    views, strong_views, places = pool_views(batch)
-    labelled, weak, strong = joint_scores(task, task.model, batch.labelled, views, strong_views)
-    local = task.eval_scores(task.model, views) if task.config.pl_bn == "eval" else weak.detach()
-    seen = WeakScores(local=local, global_=task.global_scores_of(batch), places=places)
-    labels = debiased_labels(task, seen)
-    task.note(seen, labels)
+    views, strong_views, _ = batch.pool_views
+    labelled, weak, strong = task.joint_scores(task.model, batch.labelled, views, strong_views)
+    scores = task.weak_scores(batch, weak)
+    labels = debiased_labels(task, scores)
+    task.note(scores, labels)
     task.send[_MEAN] = _KEPT * task.send[_MEAN] + (1 - _KEPT) * strong.detach().softmax(dim=1).mean(dim=0)
     losses = {
         "supervised": F.cross_entropy(labelled, batch.labels),
@@ -138,12 +136,15 @@ def merge_balanced(end: RoundEnd) -> SemiState:
         before = end.before.extras.get(f"{_VELOCITY}{name}")
         velocity[name] = step if before is None else config.feddb_momentum * before + step
     moved = {name: end.before.model[name] - velocity[name] for name in learned}
-    extras = {f"{_VELOCITY}{name}": value for name, value in velocity.items()}
-    return replace(end.before, model=mean | moved, extras=extras)
+    return replace(end.before, model=mean | moved, extras=prefixed(velocity, _VELOCITY))
 
 
 FEDDB = Recipe(
-    uses_global=True, begin=measure_bias, label=debiased_labels, step=debiased_step, message=send_nothing,
+    uses_global=True,
+    begin=measure_bias,
+    label=debiased_labels,
+    step=debiased_step,
+    message=send_nothing,
     merge=merge_balanced,
-)  # fmt: skip
+)
 """Debiased labels and a debiased mean."""

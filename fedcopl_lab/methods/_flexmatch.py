@@ -23,9 +23,12 @@ NOT_YET = -1
 
 
 def flexible_thresholds(
-    learned: Int[Tensor, "n"], n_classes: int, threshold: float,
-    mapping: Literal["convex", "linear"] = "convex", warm_up: bool = True,
-) -> Float[Tensor, "c"]:  # fmt: skip
+    learned: Int[Tensor, "n"],
+    n_classes: int,
+    threshold: float,
+    mapping: Literal["convex", "linear"] = "convex",
+    warm_up: bool = True,
+) -> Float[Tensor, "c"]:
     """The confidence that each class demands (FlexMatch Eqs. 5-8).
 
     Args:

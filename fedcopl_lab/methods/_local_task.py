@@ -1,4 +1,4 @@
-"""One client's round of semi-supervised training: its models, its batches, its optimiser, what it notes."""
+"""One client's round of semi-supervised training: its models, its batches, its optimiser, what it records."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
@@ -10,11 +10,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fedcopl_lab.methods._batches import Batch, BatchSource
-from fedcopl_lab.methods._copies import in_mode, load_values
 from fedcopl_lab.methods._noted import Noted, Notes
 from fedcopl_lab.methods._semi_setting import SemiSetting
 from fedcopl_lab.methods._semi_state import Tensors, copied
-from fedcopl_lab.models import ResNet8
+from fedcopl_lab.models import ResNet8, load_values
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.steps import CorrectedLabels, model_scores
 
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class WeakScores:
-    """What the models say of one batch's weak views.
+    """The models' scores of one batch's weak views.
 
     Attributes:
         local: scores by the model in training, [n, C]; no gradient.
-        global_: scores by the round's global model; None where nobody asked for them.
+        global_: scores by the round's global model; None where they are not needed.
         places: where the images are in the client's pool, [n].
     """
 
@@ -76,12 +75,12 @@ class LocalTask:
     Args:
         setting: data and federation.
         recipe: the method's hooks.
-        client: who trains.
-        round_index: rounds that lie behind.
+        client: its number.
+        round_index: completed rounds.
         start: state dict of the global model.
         received: what else the server sends this client.
         memory: what the client kept from earlier rounds.
-        momentum: buffers that the task's optimisers start from; empty to start afresh.
+        momentum: buffers that the task's optimisers start from; empty for none.
 
     Attributes:
         model: the model in training, which is sent at the end.
@@ -135,9 +134,9 @@ class LocalTask:
         self.recipe.end(self)
         model = copied(self.model.state_dict())
         if self.config.bn == "local":
-            self.memory |= {f"{_OWN}{name}": model[name] for name, _ in self.model.named_buffers()}
+            self.memory |= prefixed({name: model[name] for name, _ in self.model.named_buffers()}, _OWN)
         reported = self.setting.images[self.setting.scored_pool(self.client)]
-        in_mode(self.model, False)
+        self.model.eval()
         return ClientUpdate(
             model=model,
             sent=self.send,
@@ -157,6 +156,18 @@ class LocalTask:
         """A model of its own with these parameters and buffers."""
         return self.setting.placed_model(state)
 
+    def add_model(self, name: str, model: nn.Module) -> None:
+        """A further model of the recipe, and an optimiser with the run's settings for it."""
+        self.models[name], self.optimisers[name] = model, self.sgd(model.parameters())
+
+    def restore(self, prefix: str) -> Tensors:
+        """What the client kept from earlier rounds under a prefix; empty where it kept nothing."""
+        return stripped(self.memory, prefix)
+
+    def keep(self, name: str, prefix: str) -> None:
+        """Let the client keep a further model until it takes part again."""
+        self.memory |= prefixed(copied(self.models[name].state_dict()), prefix)
+
     def sgd(self, parameters: Any, lr: float | None = None) -> torch.optim.SGD:
         """An optimiser with the run's settings."""
         config = self.config
@@ -173,6 +184,16 @@ class LocalTask:
             logits: Tensor = model(images)
         return logits.float()
 
+    def joint_scores(self, model: nn.Module, *views: Tensor) -> tuple[Tensor, ...]:
+        """Scores of several groups of views in one forward pass, with shared batch statistics; one [n_i, C] each."""
+        return self.scores(model, torch.cat(views)).split([len(group) for group in views])
+
+    def weak_scores(self, batch: Batch, weak: Tensor) -> WeakScores:
+        """Both models' scores of a batch's weak views; ``weak`` are those of the joint pass in training mode."""
+        views, _, places = batch.pool_views
+        local = self.eval_scores(self.model, views) if self.config.pl_bn == "eval" else weak.detach()
+        return WeakScores(local, self.global_scores_of(batch), places)
+
     @torch.no_grad()
     def global_scores(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n c"]:
         """The global model's scores of weak views."""
@@ -186,11 +207,11 @@ class LocalTask:
 
     @torch.no_grad()
     def eval_scores(self, model: nn.Module, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n c"]:
-        """Scores with running statistics; the model's mode is put back."""
+        """Scores with running statistics; the model's mode is restored."""
         was_training = model.training
-        in_mode(model, False)
+        model.eval()
         logits = self.scores(model, images)
-        in_mode(model, was_training)
+        model.train(was_training)
         return logits
 
     def descend(self, loss: Tensor, optimiser: torch.optim.Optimizer | None = None) -> None:
@@ -217,8 +238,8 @@ class LocalTask:
         return self.recipe.uses_global or self.config.log_both
 
     def _load_start(self) -> None:
-        in_mode(self.model, True)
-        in_mode(self.global_model, False)
+        self.model.train()
+        self.global_model.eval()
         for model in (self.model, self.global_model):
             load_values(model, self.start)
             model.zero_grad(set_to_none=True)
@@ -255,12 +276,30 @@ def _moved_by(optimiser: torch.optim.Optimizer) -> list[nn.Parameter]:
     return [parameter for group in optimiser.param_groups for parameter in group["params"]]
 
 
+def prefixed(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
+    """The same tensors, every name after a prefix.
+
+    >>> list(prefixed({"w": torch.zeros(1)}, "own/"))
+    ['own/w']
+    """
+    return {f"{prefix}{name}": value for name, value in tensors.items()}
+
+
+def stripped(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
+    """The tensors whose names start with a prefix, without it.
+
+    >>> list(stripped({"own/w": torch.zeros(1), "b": torch.zeros(1)}, "own/"))
+    ['w']
+    """
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
 _OWN = "own statistics/"
 
 
 def own_statistics(memory: Mapping[str, Tensor]) -> Tensors:
     """Running statistics that a client kept for itself under ``bn="local"``."""
-    return {name.removeprefix(_OWN): value for name, value in memory.items() if name.startswith(_OWN)}
+    return stripped(memory, _OWN)
 
 
 def _workers(setting: SemiSetting) -> tuple[ResNet8, ResNet8]:

@@ -28,7 +28,7 @@ _FIELDS = ("image_features", "text_features", "labels")
 
 @dataclass(frozen=True, repr=False)
 class StoredFeatures:
-    """Features of images and of a template for each class, from a frozen model that is not at hand.
+    """Features of images and of a template for each class, from a frozen model that is not available here.
 
     Attributes:
         images: as the model gave them, [n, D].
@@ -55,8 +55,10 @@ def read_features(path: Path | str) -> StoredFeatures:
     Raises:
         FedCoPLError: the file is missing, is no such file, or its parts do not fit each other.
 
-    >>> read_features("openai_vitb32_cifar10_test500.npz")
-    StoredFeatures(500 images, 10 classes)
+    >>> parts = {"image_features": np.ones((5, 8)), "text_features": np.ones((2, 8)), "labels": np.arange(5) % 2}
+    >>> np.savez("features.npz", **parts)
+    >>> read_features("features.npz")
+    StoredFeatures(5 images, 2 classes)
 
     Shown in notebook ``data_check``.
     """
@@ -89,7 +91,8 @@ def label_quality(
         One line per labeller, beta and seed: labeller, beta, seed, n_selected, n_right, label_accuracy; ``"argmax"``
         is every image with its most probable class.
 
-    >>> label_quality(read_features(path))[0]["labeller"]
+    >>> features = StoredFeatures(torch.randn(60, 8), torch.randn(4, 8), torch.arange(60) % 4)
+    >>> label_quality(features, betas=[0.5], seeds=[0])[0]["labeller"]
     'argmax'
 
     Shown in notebook ``data_check``.
