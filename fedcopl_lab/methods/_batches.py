@@ -51,10 +51,11 @@ class Batch:
         return self.weak, self.strong, self.places
 
 
+@dataclass(frozen=True)
 class BatchSource:
     """Draws the batches of one client, one local epoch at a time.
 
-    Args:
+    Attributes:
         setting: data and federation.
         client: its number.
         labelled: positions of its labelled images, [n_l].
@@ -63,22 +64,18 @@ class BatchSource:
         score: the global model's scores of weak views, made for many steps at once; None makes none.
     """
 
-    def __init__(
-        self,
-        setting: SemiSetting,
-        client: int,
-        labelled: Tensor,
-        pool: Tensor,
-        labelled_strong: bool = False,
-        score: Callable[[Tensor], Tensor] | None = None,
-    ) -> None:
-        self.setting, self.config, self.client = setting, setting.config, client
-        self.labelled, self.pool, self.labelled_strong, self.score = labelled, pool, labelled_strong, score
+    setting: SemiSetting
+    client: int
+    labelled: Tensor
+    pool: Tensor
+    labelled_strong: bool = False
+    score: Callable[[Tensor], Tensor] | None = None
 
     def labelled_only(self, generator: torch.Generator) -> Iterator[Batch]:
         """An epoch of labelled images: drawn with replacement, or one pass over them without."""
-        n, size = len(self.labelled), self.config.batch_size
-        if self.config.supervised_schedule == "labelled_epochs":
+        config = self.setting.config
+        n, size = len(self.labelled), config.batch_size
+        if config.supervised_schedule == "labelled_epochs":
             rows = list(torch.randperm(n, generator=generator).split(size))
         else:
             steps = self.setting.steps_per_epoch(self.client)
@@ -90,7 +87,7 @@ class BatchSource:
 
     def both(self, generator: torch.Generator) -> Iterator[Batch]:
         """An epoch of labelled images drawn with replacement and of unlabelled ones drawn without."""
-        size, size_u = self.config.batch_size, self.config.unlabelled_batch_size
+        size, size_u = self.setting.config.batch_size, self.setting.config.unlabelled_batch_size
         steps = self.setting.steps_per_epoch(self.client)
         rows = torch.randint(len(self.labelled), (steps, size), generator=generator)
         rows_u = _without_replacement(len(self.pool), steps, size_u, generator)
@@ -100,29 +97,30 @@ class BatchSource:
             labelled, labelled_strong = self._views(chosen, generator, self.labelled_strong)
             places = part_u.flatten().to(self.pool.device)
             weak, strong = self._views(self.pool[places], generator, True)
-            scores = None if self.score is None else self._scored(weak, self.score)
             of_labelled = (labelled, self.setting.labels[chosen], labelled_strong)
+            of_pool = (weak, strong, places, _scored(weak, size_u, self.score))
             columns = [_split(values, size, len(part)) for values in of_labelled]
-            columns += [_split(values, size_u, len(part)) for values in (weak, strong, places, scores)]
+            columns += [_split(values, size_u, len(part)) for values in of_pool]
             for step in zip(*columns, strict=True):
                 yield Batch(*step)
 
     def _views(self, chosen: Tensor, generator: torch.Generator, strong: bool) -> tuple[Tensor, Tensor | None]:
         """Normalised weak views of images, and strong ones where they are wanted."""
         images = self.setting.images[chosen]
-        n, side, flip = len(images), images.shape[-1], self.config.flip
-        weak = self._normal(weak_view(images, draw_weak(n, side, generator, flip)))
+        config, statistics = self.setting.config, self.setting.training
+        draws = len(images), images.shape[-1], generator, config.flip
+        weak = normalise(weak_view(images, draw_weak(*draws)), statistics.mean, statistics.std)
         if not strong:
             return weak, None
-        return weak, self._normal(strong_view(images, draw_strong(n, side, generator, flip), self.config.cutout))
+        views = strong_view(images, draw_strong(*draws), config.cutout)
+        return weak, normalise(views, statistics.mean, statistics.std)
 
-    def _scored(self, weak: Tensor, score: Callable[[Tensor], Tensor]) -> Tensor:
-        """Scores in portions of whole steps."""
-        size = self.config.unlabelled_batch_size
-        return torch.cat([score(part) for part in weak.split(max(IMAGES_PER_FORWARD // size, 1) * size)])
 
-    def _normal(self, images: Tensor) -> Tensor:
-        return normalise(images, self.setting.training.mean, self.setting.training.std)
+def _scored(weak: Tensor, size: int, score: Callable[[Tensor], Tensor] | None) -> Tensor | None:
+    """Scores in portions of whole steps of that size."""
+    if score is None:
+        return None
+    return torch.cat([score(part) for part in weak.split(max(IMAGES_PER_FORWARD // size, 1) * size)])
 
 
 def _split(values: Tensor | None, size: int, steps: int) -> Sequence[Any]:

@@ -5,8 +5,8 @@ p(y|u) / a(y); weights b on the simplex for which sum b_m a_m comes nearest to t
 public code: a moving average of a with weight 0.5 over the strong views of each step, confidence 0.95, server
 momentum 0.5, and a search for b of 100 steps, each of which applies weight decay 0.9 and a softmax, so that it ends
 near the uniform weights. Our port: labels for every batch by the model in training (public code: by the round's
-start, once; ``feddb_labels="round"`` does that on the fly), b solved exactly by default, running statistics of
-batch normalisation averaged, the common optimiser without clipping and without cosine schedule.
+start, once; ``feddb_labels="round"`` does that), b solved exactly by default, running statistics of batch
+normalisation averaged, the common optimiser without clipping and without cosine schedule.
 """
 
 from collections.abc import Sequence
@@ -34,36 +34,22 @@ _SEARCH_STEPS, _SEARCH_DECAY, _NESTEROV = 100, 0.9, 1.9  # a first Nesterov step
 
 
 def debiased_scores(scores: Float[Tensor, "n c"], mean: Float[Tensor, "c"]) -> Float[Tensor, "n c"]:
-    """Scores whose softmax is proportional to p(y|u) / a(y) (FedDB Sec. 4.1).
-
-    Args:
-        scores: of weak views, [n, C].
-        mean: a, the mean prediction, [C]; entries below 1e-6 count as that.
+    """Scores of weak views whose softmax is proportional to p(y|u) / a(y), a at least 1e-6 (FedDB Sec. 4.1).
 
     >>> debiased_scores(torch.zeros(1, 2), torch.tensor([0.8, 0.2])).softmax(dim=1)
     tensor([[0.2000, 0.8000]])
-
-    Shown in notebook ``sage_methods``.
     """
     return scores.detach() - mean.clamp(min=_SMALLEST).log()
 
 
 def balancing_weights(means: Float[Tensor, "k c"]) -> Float[Tensor, "k"]:
-    """Weights b >= 0 of sum 1 that minimise the squared distance of sum b_k a_k to the uniform distribution.
+    """Weights b >= 0 of sum 1 that minimise the squared distance of sum b_k a_k to the uniform distribution, float64.
 
     The nearest point to 0 of the hull of the a_k - 1/C is, up to its length, the non-negative solution of least
     squares with a further row of ones towards 1 (FedDB Sec. 4.2).
 
-    Args:
-        means: mean predictions of the clients, [K, C].
-
-    Returns:
-        The weights in float64, [K].
-
     >>> balancing_weights(torch.tensor([[0.8, 0.2], [0.4, 0.6]])).round(decimals=4).tolist()
     [0.25, 0.75]
-
-    Shown in notebook ``sage_methods``.
     """
     gaps = means.double().cpu() - 1 / means.shape[1]
     rows = torch.cat([gaps.T, torch.ones(1, len(means), dtype=torch.float64)]).numpy()
@@ -74,11 +60,7 @@ def balancing_weights(means: Float[Tensor, "k c"]) -> Float[Tensor, "k"]:
 
 
 def searched_weights(means: Float[Tensor, "k c"]) -> Float[Tensor, "k"]:
-    """Weights as the public code searches them: 100 decaying steps, each projected by a softmax.
-
-    >>> searched_weights(torch.tensor([[0.5, 0.5], [0.5, 0.5]])).tolist()
-    [0.5, 0.5]
-    """
+    """Weights as the public code searches them: 100 decaying steps, each projected by a softmax."""
     means = means.double().cpu()
     k, c = means.shape
     weights = torch.full((k,), 1 / k, dtype=torch.float64)

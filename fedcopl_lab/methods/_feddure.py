@@ -33,11 +33,7 @@ _NO_WEIGHT = 1e-12
 
 
 class Weighting(nn.Module):
-    """The fine regulator: predictions [n, C] -> weights in (0, 1), [n].
-
-    >>> Weighting(10)(torch.full((2, 10), 0.1)).shape
-    torch.Size([2])
-    """
+    """The fine regulator: predictions [n, C] -> weights in (0, 1), [n]."""
 
     def __init__(self, n_classes: int) -> None:
         super().__init__()
@@ -50,11 +46,7 @@ class Weighting(nn.Module):
 
 
 def draw_weighting(n_classes: int, generator: torch.Generator) -> Weighting:
-    """A freshly drawn fine regulator, uniform in ±1/sqrt(inputs).
-
-    >>> sum(p.numel() for p in draw_weighting(10, torch.Generator().manual_seed(0)).parameters())
-    1201
-    """
+    """A freshly drawn fine regulator, uniform in ±1/sqrt(inputs)."""
     with torch.device("meta"):
         empty = Weighting(n_classes)
     net = empty.to_empty(device="cpu")
@@ -67,11 +59,7 @@ def draw_weighting(n_classes: int, generator: torch.Generator) -> Weighting:
 
 
 def weighted_mean(losses: Float[Tensor, "n"], weights: Float[Tensor, "n"]) -> Float[Tensor, ""]:
-    """sum w_u l_u / sum w_u; 0 where all weights are 0.
-
-    >>> weighted_mean(torch.tensor([1.0, 3.0]), torch.tensor([1.0, 1.0]))
-    tensor(2.)
-    """
+    """sum w_u l_u / sum w_u; 0 where all weights are 0."""
     return (weights * losses).sum() / weights.sum().clamp(min=_NO_WEIGHT)
 
 
@@ -84,25 +72,9 @@ def loss_after_virtual_step(
     true: Int[Tensor, "b"],
     lr: float,
 ) -> Float[Tensor, ""]:
-    """Labelled loss of the model after a step down the weighted loss, as a function of the weights (FedDure Eq. 8).
+    """Labelled loss of the model after a step of length ``lr`` down the weighted loss of strong views (FedDure Eq. 8).
 
     The model and its running statistics stay as they are; the result carries a gradient to ``weights``.
-
-    Args:
-        model: the model in its mode.
-        strong: strong views, [n, 3, h, w].
-        labels: their pseudo-labels, [n].
-        weights: weight of each, [n].
-        labelled: labelled images, [b, 3, h, w].
-        true: their classes, [b].
-        lr: length of the virtual step.
-
-    >>> model, images, classes = lab.draw_resnet8(10, channels=2), torch.rand(2, 3, 8, 8), torch.tensor([3, 5])
-    >>> weights = torch.ones(2, requires_grad=True)
-    >>> loss_after_virtual_step(model, images, classes, weights, images, classes, lr=0.1).requires_grad
-    True
-
-    Shown in notebook ``sage_methods``.
     """
     parameters = dict(model.named_parameters())
     per_image = F.cross_entropy(_scores(model, parameters, strong), labels, reduction="none")

@@ -34,7 +34,7 @@ class SurerLabels:
     """Labels of the surer of two models.
 
     Attributes:
-        labels: one-hot targets; used where the surer model is confident enough.
+        labels: one-hot targets; used where the surer model is confident enough; weight 1 where it is the second.
         agree: whether both models give one label, [n].
         ratio: smaller variance of the probabilities over the larger, in [0, 1], [n].
     """
@@ -53,21 +53,13 @@ def surer_labels(
     threshold: float = 0.3,
     choice: Literal["variance", "entropy"] = "variance",
 ) -> SurerLabels:
-    """The label of the model that is surer of an image (FedLabel Sec. 3).
+    """The label of the model that is surer of an image, the first of equals (FedLabel Sec. 3).
 
-    Args:
-        first: scores of weak views by one model, [n, C]; it decides ties.
-        second: scores by the other, [n, C].
-        threshold: confidence that a label must exceed.
-        choice: the surer model has the larger ``"variance"`` of its probabilities, or the smaller ``"entropy"``.
-
-    Returns:
-        One-hot labels, whose weight is 1 where the second model decided and 0 elsewhere.
+    The surer one has the larger ``"variance"`` of its probabilities, or the smaller ``"entropy"``; a label counts above
+    the threshold.
 
     >>> surer_labels(torch.tensor([[2.0, 0.0]]), torch.tensor([[0.0, 9.0]])).labels.target.tolist()
     [[0.0, 1.0]]
-
-    Shown in notebook ``sage_methods``.
     """
     p, q = first.detach().softmax(dim=1), second.detach().softmax(dim=1)
     spread_p, spread_q = p.var(dim=1), q.var(dim=1)
@@ -85,11 +77,7 @@ def surer_labels(
 def agreement_loss(
     teacher: Float[Tensor, "n c"], student: Float[Tensor, "n c"], agree: Bool[Tensor, "n"], ratio: Float[Tensor, "n"]
 ) -> Float[Tensor, ""]:
-    """Mean over agreed images of ratio * KL(teacher || student); 0 without any.
-
-    >>> agreement_loss(torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor([True]), torch.ones(1))
-    tensor(0.)
-    """
+    """Mean over agreed images of ratio * KL(teacher || student); 0 without any."""
     log_p, log_q = teacher.detach().log_softmax(dim=1), student.log_softmax(dim=1)
     divergence = (log_p.exp() * (log_p - log_q)).sum(dim=1)
     return (ratio * divergence * agree).sum() / agree.sum().clamp(min=1)

@@ -25,11 +25,7 @@ _PRIVATE = "private"
 
 
 def mixed_models(own: Tensors, other: Tensors, share: float) -> Tensors:
-    """share * own + (1 - share) * other for every entry of two state dicts; whole numbers are truncated.
-
-    >>> mixed_models({"w": torch.tensor([1.0])}, {"w": torch.tensor([0.0])}, 0.9)
-    {'w': tensor([0.9000])}
-    """
+    """share * own + (1 - share) * other for every entry of two state dicts; whole numbers are truncated."""
     return {
         name: (share * own[name].double() + (1 - share) * value.double()).to(value.dtype)
         for name, value in other.items()
@@ -37,11 +33,7 @@ def mixed_models(own: Tensors, other: Tensors, share: float) -> Tensors:
 
 
 def crosswise_labels(teacher: Float[Tensor, "n c"], most_entropy: float) -> CorrectedLabels:
-    """A model's predictions as the other's targets, where their entropy is below a limit (FedLoKe).
-
-    Args:
-        teacher: scores of weak views, [n, C].
-        most_entropy: delta, in nats; predictions of less entropy teach.
+    """A model's predictions as the other's targets, where their entropy is below a limit in nats (FedLoKe).
 
     >>> crosswise_labels(torch.tensor([[9.0, 0.0], [0.0, 0.0]]), 0.1).used.tolist()
     [True, False]

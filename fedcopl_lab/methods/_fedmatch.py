@@ -44,18 +44,10 @@ def voted_labels(
 ) -> CorrectedLabels:
     """The class that most models name, where the own model is confident (FedMatch Eq. 3).
 
-    Args:
-        own: scores of weak views by the model in training, [n, C].
-        helpers: scores by each helper, H of [n, C].
-        threshold: least confidence of the own model.
-
-    Returns:
-        One-hot labels; of several classes with most votes the own one, if it is among them, else the first.
+    Of several classes with most votes it is the own one, if that is among them, else the first.
 
     >>> voted_labels(torch.tensor([[9.0, 0.0]]), [torch.tensor([[0.0, 1.0]])] * 2, 0.75).target.tolist()
     [[0.0, 1.0]]
-
-    Shown in notebook ``sage_methods``.
     """
     p = own.detach().softmax(dim=1)
     n_classes = p.shape[1]
@@ -68,11 +60,7 @@ def voted_labels(
 def disagreement(
     own: Float[Tensor, "n c"], helpers: Sequence[Float[Tensor, "n c"]], used: Bool[Tensor, "n"]
 ) -> Float[Tensor, ""]:
-    """Mean over helpers of KL(helper || own), images that are not used counting as 0 (FedMatch Eq. 2).
-
-    >>> disagreement(torch.zeros(1, 2), [torch.zeros(1, 2)], torch.tensor([True]))
-    tensor(0.)
-    """
+    """Mean over helpers of KL(helper || own), images that are not used counting as 0 (FedMatch Eq. 2)."""
     if not helpers:
         return own.new_zeros(())
     log_p = own.log_softmax(dim=1)
@@ -82,19 +70,12 @@ def disagreement(
 
 
 def nearest_clients(answers: Float[Tensor, "k c"], n_helpers: int) -> Int[Tensor, "k h"]:
-    """The clients whose answers lie nearest to each client's own, nearest first; -1 where there is none.
+    """The clients whose answers lie nearest to each client's own, nearest first, then the lower number; -1 for none.
 
-    Args:
-        answers: probabilities by each client's model for one image, rows of NaN for clients never seen, [K, C].
-        n_helpers: H.
-
-    Returns:
-        Client numbers, [K, H]; of equal distances the lower number first.
+    Answers are probabilities by each client's model for one image, rows of NaN for clients that never took part.
 
     >>> nearest_clients(torch.tensor([[0.0], [1.0], [3.0]]), 1).tolist()
     [[1], [0], [1]]
-
-    Shown in notebook ``sage_methods``.
     """
     distances = (answers[:, None] - answers[None]).double().square().sum(dim=2)
     distances = distances.nan_to_num(nan=torch.inf).fill_diagonal_(torch.inf)
@@ -105,20 +86,12 @@ def nearest_clients(answers: Float[Tensor, "k c"], n_helpers: int) -> Int[Tensor
 
 
 def initial_psi(model: Tensors, share: float) -> Float[Tensor, "p"]:
-    """The part of a model's decomposed weights that is psi at first: share * sigma, with sigma + psi the model.
-
-    >>> initial_psi({"w": torch.full((1, 2), 1.2)}, 0.2)
-    tensor([0.2000, 0.2000])
-    """
+    """The part of a model's decomposed weights that is psi at first: share * sigma, with sigma + psi the model."""
     return share / (1 + share) * torch.cat([value.flatten() for value in _decomposed(model).values()])
 
 
 def packed(vector: Float[Tensor, "n"], name: str) -> Tensors:
-    """A vector as named tensors: dense, or its non-zero float32 values with int32 positions where that is shorter.
-
-    >>> sorted(packed(torch.tensor([0.0, 0.0, 5.0]), "psi"))
-    ['psi/positions', 'psi/values']
-    """
+    """A vector as named tensors: dense, or its non-zero values with int32 positions where that is shorter."""
     positions = vector.nonzero().squeeze(1).int()
     if positions.nbytes + positions.numel() * vector.element_size() >= vector.nbytes:
         return {f"{name}/{_DENSE}": vector.clone()}

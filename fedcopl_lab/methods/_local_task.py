@@ -23,12 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class WeakScores:
-    """The models' scores of one batch's weak views.
+    """Scores of one batch's weak views by the model in training and the round's global one, where that is needed.
 
-    Attributes:
-        local: scores by the model in training, [n, C]; no gradient.
-        global_: scores by the round's global model; None where they are not needed.
-        places: where the images are in the client's pool, [n].
+    ``places`` says where the images are in the client's pool. Scores carry no gradient.
     """
 
     local: Float[Tensor, "n c"]
@@ -79,7 +76,7 @@ class LocalTask:
         round_index: completed rounds.
         start: state dict of the global model.
         received: what else the server sends this client.
-        memory: what the client kept from earlier rounds.
+        memory: what the client kept from earlier rounds; hooks change it, and its next round finds it.
         momentum: buffers that the task's optimisers start from; empty for none.
 
     Attributes:
@@ -87,10 +84,15 @@ class LocalTask:
         global_model: the round's global model, frozen, in evaluation mode.
         models: further models of the recipe, by name.
         optimisers: what trains them, by the same names.
-        received: what else the server sent.
-        memory: what the client keeps; hooks change it, and the next round of this client finds it.
         send: what else the client will send; hooks fill it.
         optimiser: SGD over ``model``.
+
+    >>> setting = lab.methods.SemiSetting.of(lab.configure("smoke", method="SAGE", width=0.25, steps_per_epoch=1))
+    >>> task = LocalTask(setting, lab.methods.RECIPES["SAGE"], 0, 0, setting.new_model().state_dict())
+    >>> task.run().n_steps
+    1
+
+    Shown in notebook ``sage_step_by_step``.
     """
 
     def __init__(
@@ -256,11 +258,9 @@ class LocalTask:
     def _momentum(self) -> Tensors:
         if self.config.momentum_state == "reset":
             return {}
-        found = {
-            name: optimiser.state[parameter].get("momentum_buffer")
-            for name, optimiser, parameter in self._in_training()
-        }
-        return {name: buffer.clone() for name, buffer in found.items() if buffer is not None}
+        states = {name: optimiser.state[parameter] for name, optimiser, parameter in self._in_training()}
+        buffers = {name: state.get("momentum_buffer") for name, state in states.items()}
+        return {name: buffer.clone() for name, buffer in buffers.items() if buffer is not None}
 
     def _in_training(self) -> Iterator[tuple[str, torch.optim.Optimizer, nn.Parameter]]:
         """Every parameter that an optimiser moves, under a name that is the same in every task."""
@@ -277,20 +277,12 @@ def _moved_by(optimiser: torch.optim.Optimizer) -> list[nn.Parameter]:
 
 
 def prefixed(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
-    """The same tensors, every name after a prefix.
-
-    >>> list(prefixed({"w": torch.zeros(1)}, "own/"))
-    ['own/w']
-    """
+    """The same tensors, every name after a prefix."""
     return {f"{prefix}{name}": value for name, value in tensors.items()}
 
 
 def stripped(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
-    """The tensors whose names start with a prefix, without it.
-
-    >>> list(stripped({"own/w": torch.zeros(1), "b": torch.zeros(1)}, "own/"))
-    ['w']
-    """
+    """The tensors whose names start with a prefix, without it."""
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 

@@ -47,14 +47,11 @@ class PhaseCounts:
 
 
 def phase_counts(phase: LabelPhase, true: Sequence[Int[Tensor, "_"]]) -> PhaseCounts:
-    """Count what a label phase kept and selected, and how much of it is right (Sec. 3.3).
+    """Count what a label phase kept and selected per client and class, and how much of it is right (Sec. 3.3).
 
     Args:
         phase: a label phase of a labeller that filters.
         true: true class of each client's training images, K of [n_k]; for reporting only.
-
-    Returns:
-        Counts per client and class.
 
     Raises:
         FedCoPLError: labels of another number of clients, or a phase without filter.

@@ -167,18 +167,8 @@ def ensemble_statistics(
 ) -> dict[str, Any]:
     """Is the merged model the mean of the local ones, and is it sure only where they agree (SAGE Eq. 17)?
 
-    Args:
-        merged: scores of the merged model on a few fixed test images, [n, C].
-        local: scores of each local model before merging, M of [n, C].
-        threshold: tau, from which a confidence counts as sure.
-
-    Returns:
-        The group ``"ensemble"`` of a row; ``ROW_KEYS`` says what the values are. Lists run over the number
-        of local models that agree with the merged model's class, 0 to M.
-
-    >>> scores = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
-    >>> ensemble_statistics(scores, [scores, scores], 0.95)["agreement_with_mean"]
-    1.0
+    Scores are those of a few fixed test images; ``ROW_KEYS`` says what the values of the group ``"ensemble"`` are.
+    Lists run over the number of local models that agree with the merged model's class, 0 to M.
     """
     p = merged.double().softmax(dim=1)
     each = torch.stack([scores.double().softmax(dim=1) for scores in local])
@@ -203,11 +193,7 @@ def ensemble_statistics(
 
 
 def rank_correlation(a: Tensor, b: Tensor) -> float | None:
-    """Spearman's coefficient of two lists, ties sharing their mean rank; None when one is constant.
-
-    >>> rank_correlation(torch.tensor([1, 2, 3]), torch.tensor([2, 4, 9]))
-    1.0
-    """
+    """Spearman's coefficient of two lists, ties sharing their mean rank; None when one is constant."""
     x, y = (ranks - ranks.mean() for ranks in (_ranks(a), _ranks(b)))
     norm = float(x.norm() * y.norm())
     return min(max(float(x @ y) / norm, -1.0), 1.0) if norm else None
