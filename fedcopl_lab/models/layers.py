@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.models._attention import attend
+from fedcopl_lab.models.attention import attend
 
 _QUICK_SLOPE = 1.702  # QuickGELU(x) = x * sigmoid(1.702 x)
 
@@ -36,11 +36,7 @@ class Layer:
     @classmethod
     @torch.no_grad()
     def of(cls, block: ResidualAttentionBlock, dtype: torch.dtype | None = None) -> "Layer":
-        """Take a layer apart; with a dtype, its matrix products run on copies of that type.
-
-        Raises:
-            FedCoPLError: another kind of layer.
-        """
+        """Take a layer apart; with a dtype, its matrix products run on copies of that type."""
         if type(block) is not ResidualAttentionBlock:
             raise FedCoPLError(f"a layer is {type(block).__name__}; expected open_clip's ResidualAttentionBlock")
         attention, mlp = block.attn, block.mlp
