@@ -21,7 +21,7 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from fedcopl_lab.methods._batches import Batch
-from fedcopl_lab.methods._local_task import LocalTask
+from fedcopl_lab.methods._local_task import LocalTask, stripped
 from fedcopl_lab.methods._recipe import Losses, Recipe
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.steps import confident_labels
@@ -91,7 +91,7 @@ def start_regulators(task: LocalTask) -> None:
     if config.feddure_fine:
         generator = torch_generator(config.seed, "fine regulator", task.client)
         fine = draw_weighting(task.setting.dataset.n_classes, generator).to(config.device)
-        if kept := task.restore(_KEPT):
+        if kept := stripped(task.memory, _KEPT):
             fine.load_state_dict(kept)
         task.add_model(_FINE, fine)
 

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.methods._batches import Batch
-from fedcopl_lab.methods._local_task import LocalTask, WeakScores
+from fedcopl_lab.methods._local_task import LocalTask, WeakScores, stripped
 from fedcopl_lab.methods._recipe import Losses, Recipe
 from fedcopl_lab.methods._semi_state import Tensors
 from fedcopl_lab.steps import CorrectedLabels, consistency_loss, entropy
@@ -44,7 +44,7 @@ def crosswise_labels(teacher: Float[Tensor, "n c"], most_entropy: float) -> Corr
 
 def start_private_model(task: LocalTask) -> None:
     """The client's own model, moved a little towards the global one."""
-    own = task.restore(_OWN)
+    own = stripped(task.memory, _OWN)
     private = mixed_models(own, task.start, task.config.fedloke_mu) if own else task.start
     task.add_model(_PRIVATE, task.copy_of(private).train())
 

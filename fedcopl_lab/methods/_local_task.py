@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,7 +14,7 @@ from fedcopl_lab.methods._batches import Batch, BatchSource
 from fedcopl_lab.methods._noted import Noted, Notes
 from fedcopl_lab.methods._semi_setting import SemiSetting
 from fedcopl_lab.methods._semi_state import Tensors, copied
-from fedcopl_lab.models import ResNet8, load_values
+from fedcopl_lab.models import ResNet8, blank_copy, load_values
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.steps import CorrectedLabels, model_scores
 
@@ -107,9 +108,10 @@ class LocalTask:
         momentum: Mapping[str, Tensor] | None = None,
     ) -> None:
         self.setting, self.recipe, self.config = setting, recipe, setting.config
-        self.client, self.round = client, round_index
+        config, self.client, self.round = setting.config, client, round_index
         self.start = start | own_statistics(memory or {})
-        self.model, self.global_model = _workers(setting)
+        shape = (setting.dataset.n_classes, config.channels, config.bn_momentum, config.device, config.channels_last)
+        self.model, self.global_model = _shared_models(*shape, compiled=config.compile)
         self._load_start()
         self.models: dict[str, nn.Module] = {}
         self.optimisers: dict[str, torch.optim.Optimizer] = {}
@@ -161,10 +163,6 @@ class LocalTask:
     def add_model(self, name: str, model: nn.Module) -> None:
         """A further model of the recipe, and an optimiser with the run's settings for it."""
         self.models[name], self.optimisers[name] = model, self.sgd(model.parameters())
-
-    def restore(self, prefix: str) -> Tensors:
-        """What the client kept from earlier rounds under a prefix; empty where it kept nothing."""
-        return stripped(self.memory, prefix)
 
     def keep(self, name: str, prefix: str) -> None:
         """Let the client keep a further model until it takes part again."""
@@ -259,21 +257,16 @@ class LocalTask:
         if self.config.momentum_state == "reset":
             return {}
         states = {name: optimiser.state[parameter] for name, optimiser, parameter in self._in_training()}
-        buffers = {name: state.get("momentum_buffer") for name, state in states.items()}
-        return {name: buffer.clone() for name, buffer in buffers.items() if buffer is not None}
+        return {n: s["momentum_buffer"].clone() for n, s in states.items() if s.get("momentum_buffer") is not None}
 
     def _in_training(self) -> Iterator[tuple[str, torch.optim.Optimizer, nn.Parameter]]:
         """Every parameter that an optimiser moves, under a name that is the same in every task."""
         names = [name for name, _ in self.model.named_parameters()]
-        for name, parameter in zip(names, _moved_by(self.optimiser), strict=True):
+        for name, parameter in zip(names, self.optimiser.param_groups[0]["params"], strict=True):
             yield name, self.optimiser, parameter
         for key, optimiser in self.optimisers.items():
-            for place, parameter in enumerate(_moved_by(optimiser)):
+            for place, parameter in enumerate(optimiser.param_groups[0]["params"]):
                 yield f"{key}/{place}", optimiser, parameter
-
-
-def _moved_by(optimiser: torch.optim.Optimizer) -> list[nn.Parameter]:
-    return [parameter for group in optimiser.param_groups for parameter in group["params"]]
 
 
 def prefixed(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
@@ -294,21 +287,11 @@ def own_statistics(memory: Mapping[str, Tensor]) -> Tensors:
     return stripped(memory, _OWN)
 
 
-def _workers(setting: SemiSetting) -> tuple[ResNet8, ResNet8]:
-    """Two models whose values every task overwrites: making a model takes longer than a step of a small one.
-
-    Tasks run one after the other; two that are alive at once must not run in turns.
-    """
-    config = setting.config
-    shape = (setting.dataset.n_classes, config.channels, config.bn_momentum)
-    key = (*shape, config.device, config.channels_last, config.compile)
-    if key not in _WORKERS:
-        _WORKERS.clear()  # a process works through runs of one shape after the other
-        _WORKERS[key] = setting.new_model(), setting.new_model().requires_grad_(False)
-        if config.compile:
-            for model in _WORKERS[key]:
-                model.compile()
-    return _WORKERS[key]
-
-
-_WORKERS: dict[tuple[object, ...], tuple[ResNet8, ResNet8]] = {}
+@lru_cache(maxsize=1)  # a process works through runs of one shape after the other
+def _shared_models(*shape: Any, compiled: bool) -> tuple[ResNet8, ResNet8]:
+    """Two models whose values every task overwrites, since making one is slow; two tasks must not run in turns."""
+    models = blank_copy(*shape), blank_copy(*shape).requires_grad_(False)
+    if compiled:
+        for model in models:
+            model.compile()
+    return models

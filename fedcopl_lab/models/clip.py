@@ -126,9 +126,8 @@ def load_clip(
             raise FedCoPLError(f"weights={str(weights)!r}; {name!r} is embedded and takes None or 'random'")
         return _load_embedded(name, where, dtype)
     path = openai_weights.find_weights(name) if weights is None else Path(weights).expanduser()
-    return _load_openai(
-        name, path, weights is None, openai_weights.sha256_of(path) if path.is_file() else "", where, dtype
-    )
+    content = openai_weights.sha256_of(path) if path.is_file() else ""
+    return _load_openai(name, path, weights is None, content, where, dtype)
 
 
 def _known_device(device: str | torch.device) -> str:

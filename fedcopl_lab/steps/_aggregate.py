@@ -39,14 +39,9 @@ def aggregate(stacked: Float[Tensor, "k *shape"], weights: Real[Tensor, "k"]) ->
 
 
 def average_models(states: Sequence[Mapping[str, Tensor]], weights: Real[Tensor, "k"]) -> dict[str, Tensor]:
-    """Average the clients' models, running statistics of batch normalisation included (SAGE Alg. 1, line 8).
+    """Average the clients' state dicts, running statistics of batch normalisation included (SAGE Alg. 1, line 8).
 
-    Args:
-        states: one state dict per client, all with the same names and shapes.
-        weights: weight of each client, 0 or more, [K]; they need not sum to 1.
-
-    Returns:
-        A state dict; whole numbers such as batch counters are averaged and truncated.
+    Weights are those of :func:`aggregate`; whole numbers such as batch counters are averaged and truncated.
 
     Raises:
         FedCoPLError: no client, states with different names, or weights that cannot average.

@@ -58,9 +58,6 @@ def allocate(
         unseen: what a class gets that no client kept: ``"zero"`` (the paper's formula is 0/0 there), or
             ``"authors_quota"``, ⌈n_train / (4 C) · (t + 1) / K⌉ on every client. None: zero in paper mode.
 
-    Returns:
-        The quota of every client and class.
-
     Raises:
         FedCoPLError: negative counts, no count at all, or a missing ``n_train``.
 

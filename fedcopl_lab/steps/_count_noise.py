@@ -18,7 +18,7 @@ DELTA = 1e-5
 def perturb_counts(
     counts: Int[Tensor, "k c"], kind: CountNoise, generator: torch.Generator, epsilon: float | None = None
 ) -> Int[Tensor, "k c"]:
-    """The counts as the server receives them: exact, noisy, or wrong on purpose (beyond the paper, Sec. 3.4).
+    """The counts as the server receives them, 0 or more: exact, noisy or wrong on purpose (beyond the paper).
 
     One image changes one of its client's counts by 1: sensitivity 1, both as a sum and as a length. Noise is
     added once per client and label phase; over T label phases the budgets add up to T ε. Results are
@@ -32,9 +32,6 @@ def perturb_counts(
             every client sends another one's counts, drawn by a permutation.
         generator: draws the noise.
         epsilon: privacy budget of a label phase, for the two that have one.
-
-    Returns:
-        The counts that the server sees, 0 or more, [K, C].
 
     Raises:
         FedCoPLError: another kind, or a missing or non-positive ε.

@@ -69,9 +69,6 @@ def evaluate(
         labels: true labels of the whole data set, indexed by the shards' indices, [n_all].
         everywhere: also measure each client's model on the union of all test shards.
 
-    Returns:
-        Accuracies per client, with their means.
-
     Raises:
         FedCoPLError: no client has a test image, or one has an image that has no label.
 

@@ -68,9 +68,6 @@ def filter_confident(
         q_ent: level of the entropy threshold in [0, 1]; None switches the filter off.
         thresholds: (probability, entropy in nats) to use instead of the client's own quantiles.
 
-    Returns:
-        The filtered set, with counts per class.
-
     Raises:
         FedCoPLError: levels or thresholds out of range, no image, or logits that are not finite.
 

@@ -44,13 +44,7 @@ def model_scores(
 def recalibrate(model: nn.Module, images: UInt8[Tensor, "n 3 h w"], statistics: ChannelStatistics) -> dict[str, Tensor]:
     """Measure the running statistics of batch normalisation again on some images; the model keeps them.
 
-    Args:
-        model: the model, whose parameters stay.
-        images: uint8 images on its device, [n, 3, h, w].
-        statistics: what to normalise with.
-
-    Returns:
-        The new buffers by name: plain averages over batches of equal size.
+    Arguments are those of :func:`model_scores`. Returns the buffers by name: plain averages over equal batches.
 
     >>> digits = lab.load_dataset("digits")
     >>> statistics = lab.data.channel_statistics(digits, "test")

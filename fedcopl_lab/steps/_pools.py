@@ -10,7 +10,7 @@ from fedcopl_lab.steps._select import PseudoLabels
 
 
 def candidate_sets(logits: Float[Tensor, "n c"], alpha: float, beta: float) -> Bool[Tensor, "n c"]:
-    """The candidate classes of every image, within the image and between images (CPL, ICML 2024).
+    """The candidate classes of every image, within the image and between images, [n, C] (CPL, ICML 2024).
 
     Within an image: its most probable classes until their sum first exceeds the ``alpha`` quantile of all
     images' top probabilities. Between images: the classes whose probability reaches the ``beta`` quantile
@@ -21,9 +21,6 @@ def candidate_sets(logits: Float[Tensor, "n c"], alpha: float, beta: float) -> B
         logits: scores of the images, [n, C].
         alpha: quantile level within images, in [0, 1].
         beta: quantile level between images, in [0, 1].
-
-    Returns:
-        Which classes are candidates, [n, C].
 
     Raises:
         FedCoPLError: no image, a level outside [0, 1], or logits that are not finite.
@@ -56,19 +53,14 @@ def fill_pools(logits: Float[Tensor, "n c"], allowed: Bool[Tensor, "n c"], capac
 
     An image that is refused, or evicted later, applies to its next allowed class, and is left out when it
     has none. Each class ranks images by their probability of it, so the result is the stable matching that
-    images prefer: it does not depend on the order in which they apply. Equal probabilities keep the order of
-    the images. With one allowed class per image this is :func:`select_top`.
-
-    The idea is that of the leaderboards of FPL's public code ("Enhancing CLIP with CLIP", NeurIPS 2023) and
-    of the pools of CPL ("Candidate Pseudolabel Learning", ICML 2024).
+    images prefer, in any order of applying. Equal probabilities keep the order of the images. With one allowed
+    class per image this is :func:`select_top`. The idea is that of the leaderboards of FPL's public code
+    ("Enhancing CLIP with CLIP", NeurIPS 2023) and of the pools of CPL ("Candidate Pseudolabel Learning", ICML 2024).
 
     Args:
         logits: scores of the images, [n, C].
         allowed: the classes that each image may apply to, [n, C].
         capacity: images that each class has room for, [C].
-
-    Returns:
-        Indices and labels, class by class, most probable first.
 
     Raises:
         FedCoPLError: shapes that do not fit, a negative capacity, or logits that are not finite.

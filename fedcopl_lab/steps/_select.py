@@ -67,9 +67,6 @@ def select_top(
         candidates: ``"argmax"``, images predicted as the class, as the released code does; ``"any"``, every
             image, so that one image may be selected for several classes.
 
-    Returns:
-        Indices and hard labels.
-
     Raises:
         FedCoPLError: a negative quota, a quota of another length, or logits that are not finite.
 

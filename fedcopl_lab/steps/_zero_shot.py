@@ -61,9 +61,6 @@ def zero_shot(
         dataset: images, class names and template.
         indices: which images of the data set, [n]; None takes all.
 
-    Returns:
-        Predictions with logits [n, C].
-
     Raises:
         FedCoPLError: no image is asked for, or one that the data set does not have.
 
@@ -78,10 +75,8 @@ def zero_shot(
         raise FedCoPLError("zero_shot was asked for 0 images; expected at least one index")
     n = len(dataset)
     if not -n <= int(chosen.min()) <= int(chosen.max()) < n:
-        raise FedCoPLError(
-            f"indices go from {int(chosen.min())} to {int(chosen.max())}, but {dataset.name} has {n} images; choose "
-            f"from 0 to {n - 1}"
-        )
+        asked = f"indices go from {int(chosen.min())} to {int(chosen.max())}"
+        raise FedCoPLError(f"{asked}, but {dataset.name} has {n} images; choose from 0 to {n - 1}")
     texts = template_features(clip, dataset.class_names, dataset.template)
     weight = next(clip.model.parameters())
     images = [
