@@ -8,8 +8,7 @@ from small_semi import config_of
 from torch.nn import functional as F
 
 from fedcopl_lab import correct_pseudo_labels
-from fedcopl_lab.methods import RECIPES, SemiSetting, open_method
-from fedcopl_lab.methods._local_task import LocalTask
+from fedcopl_lab.methods import RECIPES, LocalTask, SemiSetting, open_method
 from fedcopl_lab.models import load_values
 
 
@@ -30,7 +29,7 @@ def some_rounds():
 
 
 def drawn(task):
-    """All batches of the task's round; drawing them anew gives the same."""
+    """All batches of the task's round; drawing them again gives the same."""
     return list(task.batches())
 
 
