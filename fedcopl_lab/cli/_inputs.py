@@ -47,7 +47,7 @@ def check_inputs(configs: Sequence[RunConfig]) -> None:
 
 
 def _missing_weights(name: str) -> str:
-    from fedcopl_lab.models._weights import OPENAI_MODELS, find_weights
+    from fedcopl_lab.models.openai_weights import OPENAI_MODELS, find_weights
 
     if name not in OPENAI_MODELS:  # these are in the package
         return ""

@@ -148,7 +148,7 @@ def _stored_run(draw: random.Random, folder: Path) -> Case:
 
 @target("weights file")
 def _weights(draw: random.Random, folder: Path) -> Case:
-    from fedcopl_lab.models import _weights as weights
+    from fedcopl_lab.models import openai_weights as weights
 
     right = folder / "right.pt"
     suffix = draw.choice((".pt", ".safetensors"))
@@ -166,7 +166,7 @@ def _weights(draw: random.Random, folder: Path) -> Case:
 @target("embedded checkpoint")
 def _embedded(draw: random.Random, folder: Path) -> Case:
     from fedcopl_lab.data import read_manifest_table
-    from fedcopl_lab.models._checkpoint import EMBEDDED_FOLDER, read_checked
+    from fedcopl_lab.models.checkpoint import EMBEDDED_FOLDER, read_checked
 
     path = folder / "tiny.safetensors"
     right = (EMBEDDED_FOLDER / "tiny.safetensors").read_bytes()
