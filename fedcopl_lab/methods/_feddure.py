@@ -109,11 +109,11 @@ def loss_after_virtual_step(
 def appoint_regulators(task: LocalTask) -> None:
     """The coarse regulator starts as the round's model, the fine one as the client left it."""
     config = task.config
-    if config.feddure_coarse:
+    if config.feddure.coarse:
         coarse = task.copy_of(task.start).train()
         task.models[_COARSE] = coarse
         task.optimisers[_COARSE] = task.sgd(coarse.parameters())
-    if config.feddure_fine:
+    if config.feddure.fine:
         generator = torch_generator(config.seed, "fine regulator", task.client)
         fine = draw_weighting(task.setting.dataset.n_classes, generator).to(config.device)
         kept = {name.removeprefix(_KEPT): value for name, value in task.memory.items() if name.startswith(_KEPT)}
@@ -129,12 +129,12 @@ def regulated_step(task: LocalTask, batch: Batch) -> Losses:
     views, strong_views, places = pool_views(batch)
     labelled, weak, strong = joint_scores(task, task.model, batch.labelled, views, strong_views)
     local = task.eval_scores(task.model, views) if config.pl_bn == "eval" else weak.detach()
-    tau = config.threshold if config.feddure_threshold is None else config.feddure_threshold
+    tau = config.threshold if config.feddure.threshold is None else config.feddure.threshold
     chosen = confident_labels(local, tau)
     labels = chosen.target.argmax(dim=1)
     losses = {}
     weight = chosen.weight
-    if config.feddure_fine:
+    if config.feddure.fine:
         losses["fine"] = _train_fine(task, batch, strong_views, local, labels, chosen.used)
         with torch.no_grad():
             weight = task.models[_FINE](local.softmax(dim=1))
@@ -144,7 +144,7 @@ def regulated_step(task: LocalTask, batch: Batch) -> Losses:
     per_image = F.cross_entropy(strong, labels, reduction="none")
     losses["unsupervised"] = weighted_mean(per_image, weight * chosen.used)
     total = losses["supervised"] + config.lambda_u * losses["unsupervised"]
-    if config.feddure_coarse:
+    if config.feddure.coarse:
         own = strong.detach().argmax(dim=1)
         losses["feedback"] = _feedback(task, batch, strong_views, own)
         total = total + losses["feedback"] * F.cross_entropy(strong, own)
@@ -154,7 +154,7 @@ def regulated_step(task: LocalTask, batch: Batch) -> Losses:
 
 def keep_fine_regulator(task: LocalTask) -> None:
     """The fine regulator stays with the client."""
-    if task.config.feddure_fine:
+    if task.config.feddure.fine:
         kept = copied(task.models[_FINE].state_dict())
         task.memory |= {f"{_KEPT}{name}": value for name, value in kept.items()}
 
@@ -183,7 +183,7 @@ def _feedback(task: LocalTask, batch: Batch, strong: Tensor, own: Tensor) -> Ten
     task.descend(F.cross_entropy(task.scores(coarse, strong), own), task.optimisers[_COARSE])
     with torch.no_grad():
         after = F.cross_entropy(task.scores(coarse, batch.labelled), batch.labels)
-    return after - before if task.config.feddure_feedback == "rise" else before - after
+    return after - before if task.config.feddure.feedback == "rise" else before - after
 
 
 def _scores(model: nn.Module, parameters: Mapping[str, Tensor], images: Tensor) -> Tensor:

@@ -55,7 +55,7 @@ def crosswise_labels(teacher: Float[Tensor, "n c"], most_entropy: float) -> Corr
 def meet_private_model(task: LocalTask) -> None:
     """The client's own model, moved a little towards the global one."""
     own = {name.removeprefix(_OWN): value for name, value in task.memory.items() if name.startswith(_OWN)}
-    private = task.copy_of(mixed_models(own, task.start, task.config.fedloke_mu) if own else task.start).train()
+    private = task.copy_of(mixed_models(own, task.start, task.config.fedloke.mu) if own else task.start).train()
     task.models[_PRIVATE] = private
     task.optimisers[_PRIVATE] = task.sgd(private.parameters())
 
@@ -68,8 +68,8 @@ def crosswise_step(task: LocalTask, batch: Batch) -> Losses:
     views, strong_views, places = pool_views(batch)
     supervised, weak, strong = joint_scores(task, task.model, batch.labelled_strong, views, strong_views)
     own_supervised, own_weak, own_strong = joint_scores(task, private, batch.labelled, views, strong_views)
-    from_own = crosswise_labels(own_weak, config.fedloke_entropy)
-    from_global = crosswise_labels(weak, config.fedloke_entropy)
+    from_own = crosswise_labels(own_weak, config.fedloke.entropy)
+    from_global = crosswise_labels(weak, config.fedloke.entropy)
     task.note(WeakScores(weak.detach(), task.global_scores_of(batch), places), from_own)
     ramp = config.lambda_u * min(1.0, task.round / config.ramp_rounds)
     losses = {
