@@ -110,19 +110,7 @@ def test_values_out_of_range_are_refused(values, names):
                 smoke(**{name: value})
 
 
-def test_an_even_split_has_no_alpha():
-    assert smoke(scheme="iid").alpha is None
-    with pytest.raises(FedCoPLError, match=r"alpha=0\.1 is not valid; expected None with scheme='iid'"):
-        smoke(scheme="iid", alpha=0.1)
-
-
-def test_a_setting_of_the_other_paper_is_named_as_such():
-    with pytest.raises(FedCoPLError, match="unknown setting 'beta' of SAGE, though of other methods"):
-        smoke(beta=0.1)
-    with pytest.raises(FedCoPLError, match="unknown setting 'kappa' of FedCoPL, though of other methods"):
-        configure("smoke", kappa=1.0)
-
-
 def test_the_label_is_short():
     assert smoke(seed=7).label == "SAGE digits α=0.1 10% seed=7"
+    assert smoke(scheme="iid").alpha is None
     assert smoke(scheme="iid", labelled_per_class=5, target="soft").label == "SAGE soft digits iid 5/class seed=0"

@@ -76,17 +76,16 @@ def kill_at(monkeypatch, moment):
         if seen["n"] == moment:
             raise Killed
 
-    def counted_write(path, data):
-        tick()
-        write(path, data)
+    def counted(call):
+        def called(path, *args, **kwargs):
+            if call is write or path.name.startswith("state-"):
+                tick()
+            call(path, *args, **kwargs)
 
-    def counted_unlink(self, *args, **kwargs):
-        if self.name.startswith("state-"):
-            tick()
-        unlink(self, *args, **kwargs)
+        return called
 
-    monkeypatch.setattr(store_module, "write_atomic", counted_write)
-    monkeypatch.setattr(Path, "unlink", counted_unlink)
+    monkeypatch.setattr(store_module, "write_atomic", counted(write))
+    monkeypatch.setattr(Path, "unlink", counted(unlink))
     return seen
 
 
@@ -181,20 +180,23 @@ def test_a_broken_state_is_named(store, damage):
         run.load_state()
 
 
-@pytest.mark.parametrize("name", ["config.json", "rounds/0002.json", "result.json"])
-def test_a_broken_file_is_named(store, name):
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("config.json", "{", "is not valid JSON"),
+        ("rounds/0002.json", "{", "is not valid JSON"),
+        ("result.json", "{", "is not valid JSON"),
+        ("result.json", "[]", "holds a list; expected values by name"),
+        ("rounds/0002.json", "{}", "has no round; expected values by name"),
+        ("config.json", '{"profile": "smoke", "colour": "blue"}', "does not fit this version"),
+    ],
+)
+def test_a_broken_file_is_named(store, name, content, message):
     run = go_on(store)
-    (run.path / name).write_text("{")
+    (run.path / name).write_text(content)
     fresh = Store(store.root).run("k")
-    with pytest.raises(StoreError, match=f"{name} is not valid JSON"):
+    with pytest.raises(StoreError, match=rf"{name} {message}[^\n]*remove its run folder"):
         _ = fresh.config, fresh.rows, fresh.result
-
-
-def test_a_configuration_of_another_version_is_named(store):
-    run = go_on(store)
-    (run.path / "config.json").write_text('{"profile": "smoke", "colour": "blue"}')
-    with pytest.raises(StoreError, match=r"config\.json does not fit this version[^\n]*remove its run folder"):
-        _ = Store(store.root).run("k").config
 
 
 def test_a_store_that_cannot_be_written_is_refused(tmp_path, store, monkeypatch):
@@ -211,23 +213,15 @@ def test_a_store_that_cannot_be_written_is_refused(tmp_path, store, monkeypatch)
             raise AssertionError("the lock was given")
 
 
-def test_an_error_of_the_work_passes_through_and_frees_the_lock(store):
-    with pytest.raises(FileExistsError, match="mine"), store.locked("k"):
-        raise FileExistsError("mine")
-    with begun(store) as run:
-        assert run.config == CONFIG
-
-
-def test_the_lock_of_a_dead_process_is_free(store):
-    code = "import os, sys, fedcopl_lab as lab; own = lab.Store(sys.argv[1]).locked('k'); own.__enter__(); os._exit(9)"
-    assert subprocess.run([sys.executable, "-c", code, str(store.root)], check=False).returncode == 9
-    assert lock_is_free(store, "k")
-
-
-def test_a_second_holder_waits(store):
+def test_a_second_holder_waits_and_a_dead_one_is_forgotten(store):
     with store.locked("k"):
         assert not lock_is_free(store, "k")
         assert lock_is_free(store, "another")
+    with pytest.raises(FileExistsError, match="mine"), store.locked("k"):
+        raise FileExistsError("mine")  # an error of the work passes through
+    assert lock_is_free(store, "k")
+    code = "import os, sys, fedcopl_lab as lab; own = lab.Store(sys.argv[1]).locked('k'); own.__enter__(); os._exit(9)"
+    assert subprocess.run([sys.executable, "-c", code, str(store.root)], check=False).returncode == 9
     assert lock_is_free(store, "k")
 
 
@@ -278,13 +272,12 @@ def test_find_by_the_beginning_of_a_key(store):
         with begun(store, key):
             pass
     assert store.find("abc").key == "abc1"
-    with pytest.raises(FedCoPLError, match="2 stored runs start with 'ab'; expected one"):
-        store.find("ab")
-    with pytest.raises(FedCoPLError, match="0 stored runs start with 'x'"):
-        store.find("x")
+    for prefix, count in (("ab", 2), ("x", 0)):
+        with pytest.raises(FedCoPLError, match=f"{count} stored runs start with '{prefix}'; expected one"):
+            store.find(prefix)
 
 
-def test_remove_incomplete(store):
+def test_remove_incomplete(store, monkeypatch):
     go_on(store, "whole")
     for key in ("part", "busy"):
         with begun(store, key) as run:
@@ -294,14 +287,11 @@ def test_remove_incomplete(store):
     assert [run.key for run in store.runs()] == ["busy", "whole"]
     assert store.remove_incomplete() == ["busy"]
     assert store.remove_incomplete() == []
-    assert store.run("whole").complete
-
-
-def test_a_run_that_is_finished_meanwhile_is_not_removed(store, monkeypatch):
-    with begun(store) as run:
-        run.commit(row_of(1), tensors_of(1), 0.5)
+    whole = store.run("whole")
+    assert whole.complete
+    (whole.path / "result.json").unlink()
     listed = store.runs()
-    run.finish()
+    whole.finish()  # between the list and the lock
     monkeypatch.setattr(store, "runs", lambda: listed)
     assert store.remove_incomplete() == []
-    assert run.complete
+    assert whole.complete
