@@ -14,7 +14,8 @@ CHOSEN = {
 
 def types_of(kind):
     """Flat name of every setting of that kind of configuration, profile and method apart -> its type."""
-    return get_type_hints(PromptSettings if kind is PromptConfig else SageSettings)
+    types = get_type_hints(PromptSettings if kind is PromptConfig else SageSettings)
+    return {name: one for name, one in types.items() if name not in ("mode", "unread")}
 
 
 def literal_choices(annotation):

@@ -4,7 +4,7 @@ import dataclasses
 import math
 
 import pytest
-from other_values import other_values
+from other_values import other_values, types_of
 
 from fedcopl_lab import FedCoPLError, SageConfig, configure
 from fedcopl_lab.config import (
@@ -13,7 +13,6 @@ from fedcopl_lab.config import (
     SAGE_AUTHORS_MODE,
     SAGE_METHODS,
     SAGE_PROFILES,
-    SageSettings,
     readers_of,
     setting_names,
 )
@@ -41,7 +40,7 @@ def test_settings_and_readers_name_fields_and_methods():
     names = {field.name for field in dataclasses.fields(SageConfig)}
     assert set(READERS) <= names
     assert all(set(readers) <= set(SAGE_METHODS) for readers in READERS.values())
-    assert setting_names(SageConfig) == {"profile", "method", *SageSettings.__annotations__}
+    assert setting_names(SageConfig) == {"profile", "method", *types_of(SageConfig)}
     assert setting_names() >= {"kappa", "q_conf", "seed"}
 
 

@@ -3,50 +3,25 @@
 import inspect
 import os
 from collections.abc import Mapping
-from typing import Any, Literal, Unpack, get_args, overload
+from typing import Any, Unpack, get_args, overload
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.config import _presets as presets
 from fedcopl_lab.config._checks import check_known, did_you_mean, pick
-from fedcopl_lab.config._presets import (
-    AUTHORS_MODE,
-    METHODS,
-    NATIVE_MODE,
-    PAPER_ROUNDS,
-    PROFILES,
-    SAGE_AUTHORS_MODE,
-    SAGE_PROFILES,
-    Mode,
-)
 from fedcopl_lab.config._prompt_config import PromptConfig, PromptMethodName
 from fedcopl_lab.config._run_config import RunConfig, current_names, flat_defaults, from_flat
 from fedcopl_lab.config._sage_config import SAGE_METHODS, SageConfig, SageMethodName, readers_of
-from fedcopl_lab.config._settings import PromptSettings, SageSettings
-
-Unread = Literal["refuse", "drop"]
+from fedcopl_lab.config._settings import Mode, PromptSettings, SageSettings, Unread
 
 
 @overload
-def configure(
-    profile: str | None = ...,
-    *,
-    method: SageMethodName,
-    mode: str = ...,
-    unread: Unread = ...,
-    **settings: Unpack[SageSettings],
-) -> SageConfig: ...
+def configure(profile: str | None = ..., *, method: SageMethodName, **settings: Unpack[SageSettings]) -> SageConfig: ...
 @overload
 def configure(
-    profile: str | None = ...,
-    *,
-    method: PromptMethodName = ...,
-    mode: str = ...,
-    unread: Unread = ...,
-    **settings: Unpack[PromptSettings],
+    profile: str | None = ..., *, method: PromptMethodName = ..., **settings: Unpack[PromptSettings]
 ) -> PromptConfig: ...
 @overload
-def configure(
-    profile: str | None = ..., *, method: str, mode: str = ..., unread: Unread = ..., **settings: Any
-) -> Any: ...
+def configure(profile: str | None = ..., *, method: str, **settings: Any) -> Any: ...
 def configure(
     profile: str | None = None,
     *,
@@ -80,7 +55,7 @@ def configure(
 
     Shown in notebook ``00_quickstart``.
     """
-    check_known(method, (*METHODS, *SAGE_METHODS), "method")
+    check_known(method, (*presets.METHODS, *SAGE_METHODS), "method")
     for given, choices, what in ((mode, get_args(Mode), "mode"), (unread, get_args(Unread), "unread")):
         if given not in choices:
             raise FedCoPLError(f"{what}={given!r} is unknown; choose one of {', '.join(choices)}")
@@ -99,7 +74,7 @@ def profile_name(profile: str | None = None) -> str:
     'smoke'
     """
     name = profile or os.environ.get("FEDCOPL_LAB_PROFILE") or "smoke"
-    check_known(name, {**PROFILES, **SAGE_PROFILES}, "profile")
+    check_known(name, {**presets.PROFILES, **presets.SAGE_PROFILES}, "profile")
     return name
 
 
@@ -114,8 +89,8 @@ def setting_names(kind: type[RunConfig] | None = None) -> set[str]:
 
 
 def _prompt_preset(name: str, method: str, mode: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    preset = {**pick(PROFILES, name, "profile"), **METHODS[method]}
-    preset |= {"authors": AUTHORS_MODE, "native": NATIVE_MODE[method]}.get(mode, {})
+    preset = {**pick(presets.PROFILES, name, "profile"), **presets.METHODS[method]}
+    preset |= {"authors": presets.AUTHORS_MODE, "native": presets.NATIVE_MODE[method]}.get(mode, {})
     if changes.get("scheme", "dirichlet") != "dirichlet":
         preset["beta"] = None
     if changes.get("scheme") == "quantity":
@@ -127,11 +102,11 @@ def _prompt_preset(name: str, method: str, mode: str, changes: Mapping[str, Any]
 
 
 def _sage_preset(name: str, mode: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    preset = dict(pick(SAGE_PROFILES, name, "profile"))
-    if name == "paper" and changes.get("dataset") in PAPER_ROUNDS:
-        preset["rounds"] = PAPER_ROUNDS[changes["dataset"]]
+    preset = dict(pick(presets.SAGE_PROFILES, name, "profile"))
+    if name == "paper" and changes.get("dataset") in presets.PAPER_ROUNDS:
+        preset["rounds"] = presets.PAPER_ROUNDS[changes["dataset"]]
     if mode == "authors":
-        preset |= SAGE_AUTHORS_MODE
+        preset |= presets.SAGE_AUTHORS_MODE
     if changes.get("scheme") == "iid":
         preset["alpha"] = None
     return {**preset, **changes}
@@ -150,12 +125,15 @@ def _known_settings(given: Mapping[str, Any], kind: type[RunConfig], method: str
 
 
 def _signature() -> inspect.Signature:
-    """Every setting by name with its default (... where a profile gives it), for completion in notebooks."""
+    """Every setting by name with its default (... where profile or method decide), for completion in notebooks."""
     own = [one for one in inspect.signature(configure).parameters.values() if one.kind is not one.VAR_KEYWORD]
-    defaults = flat_defaults(PromptConfig) | flat_defaults(SageConfig)
-    names = sorted(set(defaults) - {one.name for one in own})
+    first, second = flat_defaults(PromptConfig), flat_defaults(SageConfig)
+    differ = {name: ... for name in first if name in second and first[name] != second[name]}
+    defaults = sorted((first | second | differ).items())
+    known = {one.name for one in own}
     by_name = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Signature([*own, *(inspect.Parameter(one, by_name, default=defaults[one]) for one in names)])
+    more = [inspect.Parameter(name, by_name, default=value) for name, value in defaults if name not in known]
+    return inspect.Signature([*own, *more])
 
 
 vars(configure)["__signature__"] = _signature()

@@ -4,11 +4,10 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from fedcopl_lab.config._prompt_config import PromptConfig
 
-Mode = Literal["paper", "authors", "native"]
 Preset = Mapping[str, Any]
 Presets = Mapping[str, Preset]
 

@@ -7,10 +7,15 @@ from typing import Literal, TypedDict
 
 from fedcopl_lab.config._prompt_config import CountNoise, Labeller, TestSplit
 
+Mode = Literal["paper", "authors", "native"]
+Unread = Literal["refuse", "drop"]
+
 
 class RunSettings(TypedDict, total=False):
-    """Settings of every run."""
+    """Settings of every run; ``mode`` and ``unread`` say how ``configure`` fills them."""
 
+    mode: Mode
+    unread: Unread
     seed: int
     dataset: str
     n_clients: int
