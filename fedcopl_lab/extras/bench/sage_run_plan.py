@@ -76,7 +76,7 @@ def _pool(config: SageConfig, n_train: int) -> int:
 
 def _labelled(config: SageConfig, n_train: int) -> int:
     """Labelled images of a client; ten classes where a number per class is given."""
-    everyone = config.label_share * n_train if config.labelled_per_class is None else 10 * config.labelled_per_class
+    everyone = config.label_fraction * n_train if config.labelled_per_class is None else 10 * config.labelled_per_class
     return max(round(everyone / config.n_clients), 1)
 
 
