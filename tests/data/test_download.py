@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fedcopl_lab.data import DownloadError
 from fedcopl_lab.data._download import Patience, _content_range, fetch
-from fedcopl_lab.data._files import SourceFile
+from fedcopl_lab.data._manifests import SourceFile
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 
@@ -257,7 +257,7 @@ CHILD = """
     import sys
     from pathlib import Path
     from fedcopl_lab.data._download import Patience, fetch
-    from fedcopl_lab.data._files import SourceFile
+    from fedcopl_lab.data._manifests import SourceFile
     url, size, sha256, folder = sys.argv[1:]
     file = SourceFile("big.bin", (url,), int(size), "", sha256, "", "")
     patience = Patience(attempts=3, connect=5.0, read=20.0, first_pause=0.01, longest_pause=0.05)

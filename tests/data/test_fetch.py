@@ -97,12 +97,10 @@ def test_an_unpacking_that_was_stopped_half_way_is_completed(small_cinic, root, 
 
 
 def _get_in_child(folder, root):
-    import fedcopl_lab.data._fetch as fetching
     import fedcopl_lab.data._manifests as manifests
 
     manifests.manifest_folder = lambda: folder
-    fetching.manifest_folder = lambda: folder
-    fetching.get("cinic10", root, progress=False)
+    get("cinic10", root, progress=False)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="starts processes by spawn with patched modules")

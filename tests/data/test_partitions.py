@@ -9,7 +9,7 @@ from shard_checks import SMALL_TEST, SMALL_TRAIN, assert_disjoint_and_complete, 
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.data import dirichlet_partition, iid_partition, quantity_partition
-from fedcopl_lab.data._shards import floor_counts, largest_remainder_counts
+from fedcopl_lab.data._shard import floor_counts, largest_remainder_counts
 
 CIFAR10_TRAIN = np.repeat(np.arange(10), 5000)
 CIFAR10_TEST = np.repeat(np.arange(10), 1000)

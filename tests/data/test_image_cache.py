@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from torchvision import transforms
 
-import fedcopl_lab.data._cache as caching
+import fedcopl_lab.data._image_cache as caching
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.data import ImageSource, cached_images
 
@@ -125,7 +125,7 @@ CHILD = """
     import sys, time
     from pathlib import Path
     import numpy as np
-    import fedcopl_lab.data._cache as caching
+    import fedcopl_lab.data._image_cache as caching
     from fedcopl_lab.data import ImageSource, cached_images
     folder = Path(sys.argv[1])
     names = tuple(sorted(path.name for path in folder.iterdir()))
