@@ -52,10 +52,6 @@ def test_checksums_follow_the_documented_bytes(digits):
     assert digits.sha256 == hashlib.sha256(content + split).hexdigest()
 
 
-def test_same_object_for_the_same_name(digits):
-    assert load_dataset("digits") is digits
-
-
 @pytest.fixture
 def spoiled(monkeypatch):
     """Load the digits afresh with a changed manifest."""
