@@ -3,8 +3,7 @@
 import math
 
 from fedcopl_lab.config import SageConfig
-from fedcopl_lab.data import known_manifests, load_dataset, load_manifest
-from fedcopl_lab.data._subset import counts_of, split_name
+from fedcopl_lab.data import counts_of, known_manifests, load_dataset, load_manifest, split_name
 from fedcopl_lab.extras.bench.run_plan import RunPlan
 from fedcopl_lab.extras.bench.sage_rates import SemiRates, measure_semi_rates
 from fedcopl_lab.methods import RECIPES
