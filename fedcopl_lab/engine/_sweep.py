@@ -88,7 +88,7 @@ def _longest_first(configs: Iterable[RunConfig]) -> list[RunConfig]:
 
 
 def _one_by_one(order: Sequence[RunConfig], store: Store, bar: "tqdm[None]") -> None:
-    from fedcopl_lab.engine._local import run
+    from fedcopl_lab.engine._run import run
 
     for config in order:
         run(config, store, progress=False)
@@ -127,7 +127,7 @@ def _in_processes(order: Sequence[RunConfig], store: Store, jobs: int, bar: "tqd
 
 
 def _work(config: RunConfig, root: Path) -> None:
-    from fedcopl_lab.engine._local import run
+    from fedcopl_lab.engine._run import run
 
     run(config, Store(root), progress=False)
 

@@ -64,8 +64,8 @@ def client_app(folder: Path | str | None = None, secure: bool = False) -> Any:
 
 def _lead(folder: str | None, secure: bool, grid: Any, context: Any) -> None:
     from fedcopl_lab.config import PromptConfig
+    from fedcopl_lab.extras.federation._federation_files import Terms
     from fedcopl_lab.extras.federation._serve import serve
-    from fedcopl_lab.extras.federation._shards import Terms
     from fedcopl_lab.extras.federation.flower._carrier import FlowerCarrier
     from fedcopl_lab.extras.federation.flower._secure import SecureCarrier
 
@@ -115,9 +115,9 @@ def _answer(home: str | None, secure: bool, message: Any, context: Any) -> Any:
         return app.Message(
             app.RecordDict({HELLO: app.ConfigRecord({"client": _client_of(message, folder)})}), reply_to=message
         )
-    from fedcopl_lab.extras.federation._letters import Answer
     from fedcopl_lab.extras.federation.flower._records import answer_records, letter_of
     from fedcopl_lab.extras.federation.flower._secure import secure_answer
+    from fedcopl_lab.methods.protocol import Answer
 
     member = _opened(folder)
     try:
@@ -145,7 +145,7 @@ def _folder(home: str | None, context: Any) -> str:
             "no folder for this client; start the SuperNode with --node-config 'folder=\"/path\"', or, in a "
             "simulation, flwr run with --run-config 'clients-folder=\"/path\"'"
         )
-    from fedcopl_lab.extras.federation._shards import client_folder
+    from fedcopl_lab.extras.federation._federation_files import client_folder
 
     return str(client_folder(home, int(config["partition-id"])))
 

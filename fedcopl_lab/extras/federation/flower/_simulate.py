@@ -5,9 +5,9 @@ from pathlib import Path
 
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import RunConfig
-from fedcopl_lab.engine._local import check_device
+from fedcopl_lab.engine import check_device
 from fedcopl_lab.extras.federation._collect import collect
-from fedcopl_lab.extras.federation._shards import split
+from fedcopl_lab.extras.federation._federation_files import split
 from fedcopl_lab.extras.federation.flower._apps import client_app, server_app
 from fedcopl_lab.extras.federation.flower._need import need
 from fedcopl_lab.store import Run, Store
