@@ -1,4 +1,4 @@
-"""The one loop over rounds, whoever computes them: this process, a federation of machines, or its files afterwards."""
+"""The one loop over rounds, which this process computes, a federation of machines, or its files afterwards."""
 
 import math
 import time
@@ -38,17 +38,14 @@ def run_rounds(
     config: RunConfig,
     progress: bool = True,
 ) -> Between:
-    """Go from a state to the last round, storing each round when it ends.
+    """Go from a state to the last round and store each round when it ends; the state after the last one.
 
     Args:
         step: one round: the next state, and the row to store.
-        state: to start from, see :func:`starting_state`.
+        state: see :func:`starting_state`.
         stored: where rows and states go.
         config: says how many rounds there are.
         progress: show a bar over the rounds.
-
-    Returns:
-        The state after the last round.
 
     Raises:
         FedCoPLError: a round with a number that is not finite, which is not stored.

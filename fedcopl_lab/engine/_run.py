@@ -35,8 +35,8 @@ def run(config: RunConfig, store: Store | None = None, progress: bool = True) ->
         FedCoPLError: data, weights or device that are not there, a federation that cannot be drawn, nothing
             to train on, a store that cannot be written.
 
-    >>> run = lab.run(lab.configure("smoke", method="FedCoPL", seed=1))
-    >>> run.result["accuracy"]
+    >>> lab.run(lab.configure("smoke", method="zero-shot"), progress=False).complete
+    True
 
     Shown in notebook ``00_quickstart``.
     """

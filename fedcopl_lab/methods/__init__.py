@@ -4,7 +4,7 @@ from fedcopl_lab.methods._few_shot_labels import cpl, fpl, upl
 from fedcopl_lab.methods._label_phase import LabelPhase
 from fedcopl_lab.methods._labels import copl, make_labels, oracle
 from fedcopl_lab.methods._local_task import LocalTask
-from fedcopl_lab.methods._method import Method, RecordingExchange, RoundResult, State
+from fedcopl_lab.methods._method import Method, RoundResult, State
 from fedcopl_lab.methods._open import open_method
 from fedcopl_lab.methods._phase_counts import PhaseCounts, phase_counts
 from fedcopl_lab.methods._predicting import ClientModels, predict_images
@@ -39,7 +39,6 @@ __all__ = [
     "PromptMethod",
     "PromptServer",
     "Recipe",
-    "RecordingExchange",
     "RoundResult",
     "SageClient",
     "SageServer",

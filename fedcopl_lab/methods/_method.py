@@ -3,15 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
+from fedcopl_lab._html import table
 from fedcopl_lab.config import RunConfig
 from fedcopl_lab.data import Federation
 from fedcopl_lab.methods._label_phase import LabelPhase
-from fedcopl_lab.methods.protocol import ClientHalf, Exchange, Kept, Tensors
+from fedcopl_lab.methods.protocol import ClientHalf, Exchange, Kept
 from fedcopl_lab.steps import Evaluation
 
 
@@ -25,15 +25,6 @@ class State(Protocol):
 
     def to_tensors(self) -> dict[str, Tensor]:
         """The state as named tensors, for a safetensors file."""
-
-
-@runtime_checkable
-class RecordingExchange(Exchange, Protocol):
-    """An exchange that knows what the clients entered, for the research row of a round."""
-
-    @property
-    def entries(self) -> Mapping[str, Mapping[int, Tensors]]:
-        """Kind of letter -> client -> entry of this round."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,13 +60,12 @@ class RoundResult:
             "accuracy": f"{self.accuracy:.1%}",
             "participants": ", ".join(map(str, self.updates)),
             "local steps": self.row["n_steps"],
-            "bytes up": f"{self.row['bytes_up']:,}",
-            "bytes down": f"{self.row['bytes_down']:,}",
+            "bytes up": self.row["bytes_up"],
+            "bytes down": self.row["bytes_down"],
         }
         if self.labels is not None:
             shown["label phase"] = repr(self.labels)
-        lines = "".join(f"<tr><th>{name}</th><td>{escape(str(value))}</td></tr>" for name, value in shown.items())
-        return f"<table>{lines}</table>"
+        return table(list(shown.items()))
 
 
 class Method(ABC):
@@ -101,7 +91,7 @@ class Method(ABC):
         """A client half that reads and replies with the images of this run."""
 
     @abstractmethod
-    def round(self, state: Any, exchange: RecordingExchange | None = None) -> RoundResult:
+    def round(self, state: Any, exchange: Exchange | None = None) -> RoundResult:
         """One communication round.
 
         Args:

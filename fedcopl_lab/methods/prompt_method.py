@@ -12,7 +12,7 @@ from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.data import Federation
 from fedcopl_lab.methods._label_phase import LabelPhase
 from fedcopl_lab.methods._labels import filter_all
-from fedcopl_lab.methods._method import Method, RecordingExchange, RoundResult
+from fedcopl_lab.methods._method import Method, RoundResult
 from fedcopl_lab.methods._predicting import ClientModels
 from fedcopl_lab.methods._prompt_rows import evaluation_report, label_report, round_report
 from fedcopl_lab.methods._setting import Setting
@@ -26,7 +26,7 @@ from fedcopl_lab.methods.prompt_client import (
     update_of,
 )
 from fedcopl_lab.methods.prompt_server import PromptRound, PromptServer, PromptServerState
-from fedcopl_lab.methods.protocol import MOMENTUM, InProcess, Kept, KeptInMemory, Tensors, named
+from fedcopl_lab.methods.protocol import MOMENTUM, Exchange, InProcess, Kept, KeptInMemory, Tensors, named
 from fedcopl_lab.steps import LocalUpdate, evaluate
 
 
@@ -73,7 +73,7 @@ class PromptMethod(Method):
         """See :meth:`Method.client`."""
         return PromptClient(self.setting, client, kept)
 
-    def round(self, state: FederationState, exchange: RecordingExchange | None = None) -> RoundResult:
+    def round(self, state: FederationState, exchange: Exchange | None = None) -> RoundResult:
         """See :meth:`Method.round`."""
         exchange = exchange or self._in_process(state)
         served, seen = self.server.round(self._server_state(state), exchange)

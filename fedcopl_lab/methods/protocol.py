@@ -1,8 +1,8 @@
 """The round protocol: letters from a method's server half to its client halves, their answers, and one process of both.
 
 A server half plans a round, asks its clients through an :class:`Exchange` and merges what comes back. A client half
-answers from its own images and from the entries that it kept. Who carries the letters is nobody's business but the
-exchange's: :class:`InProcess` hands them over, ``fedcopl_lab.extras.federation`` sends them between machines.
+answers from its own images and from the entries that it kept. :class:`InProcess` hands the letters over;
+``fedcopl_lab.extras.federation`` sends them between machines.
 """
 
 import hashlib
@@ -107,31 +107,34 @@ class Expected:
     numbers: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Mean:
-    """What the server learns of a round's training.
-
-    Attributes:
-        tensors: weighted mean of what the clients sent.
-        clients: those in it, rising.
-    """
+    """The weighted mean of what some clients sent, and those clients, rising."""
 
     tensors: Mapping[str, Tensor]
     clients: Sequence[int]
 
-    def __repr__(self) -> str:
-        return f"Mean(of clients {list(self.clients)})"
 
+class Exchange(ABC):
+    """What a server half asks its clients through.
 
-@runtime_checkable
-class Exchange(Protocol):
-    """What a server half asks its clients through."""
+    Attributes:
+        entries: kind of letter -> client -> what the client entered, where the exchange gets to see it.
+    """
 
+    def __init__(self) -> None:
+        self.entries: dict[str, dict[int, Tensors]] = {}
+
+    @abstractmethod
     def ask(self, letters: Mapping[int, Letter], expected: Expected) -> dict[int, Answer]:
         """Send letters by client, all of one kind and round; the answers that count, in rising order of clients."""
 
     def mean(self, letters: Mapping[int, Letter], like: Mapping[str, Tensor], weights: Mapping[int, int]) -> Mean:
-        """Send letters; the weighted mean of the answers, which hold tensors like these."""
+        """Send letters; the mean of the answers, which hold tensors ``like`` these, weights divided by their sum."""
+        answers = self.ask(letters, Expected(like))
+        share = torch.tensor([weights[client] for client in answers])
+        stacks = {n: torch.stack([a.tensors[n] for a in answers.values()]).to(one.device) for n, one in like.items()}
+        return Mean({name: aggregate(stack, share) for name, stack in stacks.items()}, list(answers))
 
 
 @runtime_checkable
@@ -189,21 +192,18 @@ class ClientHalf(ABC):
         """The part of an entry that is sent."""
 
 
-class InProcess:
-    """An :class:`Exchange` with clients in this process, whose answers are trusted.
+class InProcess(Exchange):
+    """Clients in this process, whose answers are trusted.
 
     Args:
         clients: client halves that keep their entries in memory, by number.
         together: clients whose work may share a pass.
         momentum: SGD buffers that go from client to client, under :data:`MOMENTUM`; None where each has its own.
-
-    Attributes:
-        entries: kind of letter -> client -> what the client entered in this round.
     """
 
     def __init__(self, clients: Mapping[int, ClientHalf], together: int = 1, momentum: Tensors | None = None) -> None:
+        super().__init__()
         self.clients, self.together, self.momentum = clients, together, momentum
-        self.entries: dict[str, dict[int, Tensors]] = {}
 
     def ask(self, letters: Mapping[int, Letter], expected: Expected) -> dict[int, Answer]:
         """See :meth:`Exchange.ask`."""
@@ -220,21 +220,10 @@ class InProcess:
                     self.momentum = {name: value for name, value in entry.items() if name.startswith(MOMENTUM)}
         return dict(sorted(answers.items()))
 
-    def mean(self, letters: Mapping[int, Letter], like: Mapping[str, Tensor], weights: Mapping[int, int]) -> Mean:
-        """See :meth:`Exchange.mean`."""
-        return mean_of(self.ask(letters, Expected(like)), like, weights)
-
 
 def _memory_of(client: ClientHalf) -> dict[str, Tensors]:
     assert isinstance(client.kept, KeptInMemory)
     return client.kept.entries
-
-
-def mean_of(answers: Mapping[int, Answer], like: Mapping[str, Tensor], weights: Mapping[int, int]) -> Mean:
-    """The mean of what clients sent, with weights divided by the sum of theirs."""
-    share = torch.tensor([weights[client] for client in answers])
-    stacks = {n: torch.stack([a.tensors[n] for a in answers.values()]).to(one.device) for n, one in like.items()}
-    return Mean({name: aggregate(stack, share) for name, stack in stacks.items()}, list(answers))
 
 
 def draw_participants(config: RunConfig, seed: int, round_index: int) -> list[int]:

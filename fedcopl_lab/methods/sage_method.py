@@ -7,13 +7,13 @@ from torch import Tensor
 
 from fedcopl_lab.config import SageConfig
 from fedcopl_lab.data import Federation
-from fedcopl_lab.methods._method import Method, RecordingExchange, RoundResult
+from fedcopl_lab.methods._method import Method, RoundResult
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._recipes import recipe_of
 from fedcopl_lab.methods._semi_rows import round_row
 from fedcopl_lab.methods._semi_setting import SemiSetting
 from fedcopl_lab.methods._semi_state import SemiState
-from fedcopl_lab.methods.protocol import MOMENTUM, InProcess, Kept, KeptInMemory, Tensors, named
+from fedcopl_lab.methods.protocol import MOMENTUM, Exchange, InProcess, Kept, KeptInMemory, Tensors, named
 from fedcopl_lab.methods.sage_client import MEMORY, SageClient, exact_convolutions, update_of
 from fedcopl_lab.methods.sage_server import SageServer
 from fedcopl_lab.steps import model_scores
@@ -53,7 +53,7 @@ class SemiMethod(Method):
         """See :meth:`Method.client`."""
         return SageClient(self.setting, client, kept, self.recipe)
 
-    def round(self, state: SemiState, exchange: RecordingExchange | None = None) -> RoundResult:
+    def round(self, state: SemiState, exchange: Exchange | None = None) -> RoundResult:
         """See :meth:`Method.round`."""
         with exact_convolutions(self.config.precision):
             exchange = exchange or self._in_process(state)

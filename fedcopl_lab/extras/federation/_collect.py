@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from fedcopl_lab._errors import FedCoPLError, StoreError
 from fedcopl_lab._threads import torch_threads
 from fedcopl_lab.engine import begin, run_rounds, starting_state
@@ -13,7 +11,7 @@ from fedcopl_lab.extras.federation._federation_files import ClientImages, Terms
 from fedcopl_lab.extras.federation._journal import Journal
 from fedcopl_lab.extras.federation._member import digest_of
 from fedcopl_lab.methods import ClientHalf, Method, PromptMethod, RoundResult
-from fedcopl_lab.methods.protocol import Answer, Expected, Letter, Mean, mean_of
+from fedcopl_lab.methods.protocol import Answer, Exchange, Expected, Letter
 from fedcopl_lab.store import Run, Store
 
 
@@ -53,20 +51,17 @@ def collect(server: Path | str, clients: Sequence[Path | str], store: Store | No
     return stored
 
 
-class FromJournals:
-    """An exchange that answers each letter with what the client entered when it got that very letter.
+class FromJournals(Exchange):
+    """Answers each letter with what the client entered when it got that very letter.
 
     Args:
         clients: client halves whose entries are in journals, by number.
         key: of the run.
-
-    Attributes:
-        entries: kind of letter -> client -> entry.
     """
 
     def __init__(self, clients: Mapping[int, ClientHalf], key: str) -> None:
+        super().__init__()
         self.clients, self.key = clients, key
-        self.entries: dict[str, dict[int, dict[str, Tensor]]] = {}
 
     def ask(self, letters: Mapping[int, Letter], expected: Expected) -> dict[int, Answer]:
         """See :class:`fedcopl_lab.methods.Exchange`."""
@@ -83,10 +78,6 @@ class FromJournals:
             self.entries.setdefault(letter.kind, {})[client] = entry
             answers[client] = self.clients[client].reply(letter, entry)
         return answers
-
-    def mean(self, letters: Mapping[int, Letter], like: Mapping[str, Tensor], weights: Mapping[int, int]) -> Mean:
-        """See :class:`fedcopl_lab.methods.Exchange`."""
-        return mean_of(self.ask(letters, Expected(like)), like, weights)
 
 
 def _store_rounds(terms: Terms, stored: Run, log: Run, journals: Mapping[int, Journal]) -> None:

@@ -47,30 +47,24 @@ class ClientImages:
         """Put them into a folder."""
         from safetensors.torch import save
 
-        parts = {"train": self.shard.train.tolist(), "test": self.shard.test.tolist()}
-        if self.shard.labelled is not None:
-            parts["labelled"] = self.shard.labelled.tolist()
+        parts = {name: part.tolist() for name, part in vars(self.shard).items() if part is not None}
         write_atomic(folder / _CLIENT, to_json({"client": self.client, **parts}))
         tensors = {"positions": self.positions, "pixels": self.pixels.contiguous(), "labels": self.labels}
         write_atomic(folder / _IMAGES, save(tensors))
 
     def renumbered(self) -> "ClientImages":
         """The same images at positions 0, 1, 2, …, which say nothing about the whole data set."""
-
-        def place(positions: np.ndarray | None) -> np.ndarray | None:
-            return None if positions is None else np.searchsorted(self.positions.numpy(), positions)
-
-        shard = Shard(place(self.shard.train), place(self.shard.test), place(self.shard.labelled))  # type: ignore[arg-type]
-        return replace(self, shard=shard, positions=torch.arange(len(self.positions)))
+        old = {name: part for name, part in vars(self.shard).items() if part is not None}
+        new = {name: np.searchsorted(self.positions.numpy(), part) for name, part in old.items()}
+        return replace(self, shard=Shard(**new), positions=torch.arange(len(self.positions)))
 
     @classmethod
     def read(cls, folder: Path) -> "ClientImages":
         """Those of a folder."""
         parts = read_json(folder / _CLIENT)
-        arrays = {
-            name: np.asarray(parts[name], dtype=np.int64) for name in ("train", "test", "labelled") if name in parts
-        }
-        return cls(client=parts["client"], shard=Shard(**arrays), **read_tensors(folder / _IMAGES))
+        client = parts.pop("client")
+        shard = Shard(**{name: np.asarray(part, dtype=np.int64) for name, part in parts.items()})
+        return cls(client=client, shard=shard, **read_tensors(folder / _IMAGES))
 
     def __repr__(self) -> str:
         return f"ClientImages(client {self.client}: {self.shard})"
@@ -210,7 +204,7 @@ def split(config: RunConfig, folder: Path | str, aligned: bool = True, secret_no
     Raises:
         FedCoPLError: a setting that needs several clients in one place, or data that are not there.
 
-    >>> split(lab.configure("smoke"), "federation")[0].name
+    >>> split(lab.configure("smoke", clients_per_forward=1), "federation")[0].name
     'server'
 
     Shown in notebook ``federation``.

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.methods.protocol import Answer, Expected, Letter, Mean, mean_of, payload
+from fedcopl_lab.methods.protocol import Answer, Exchange, Expected, Letter, Mean, payload
 
 
 @runtime_checkable
@@ -55,7 +55,7 @@ class Traffic:
         }
 
 
-class Post:
+class Post(Exchange):
     """One round's exchange with clients that may be silent, late or wrong.
 
     An answer counts when it is of this round, has what was asked for in the right shapes, and holds numbers
@@ -66,15 +66,12 @@ class Post:
     """
 
     def __init__(self, carrier: Carrier) -> None:
+        super().__init__()
         self.carrier = carrier
         self.traffic = Traffic()
 
     def ask(self, letters: Mapping[int, Letter], expected: Expected) -> dict[int, Answer]:
-        """Send letters; the answers that count, in rising order of clients.
-
-        Args:
-            letters: by client, all of one kind and round.
-            expected: what each answer must hold.
+        """See :meth:`Exchange.ask`.
 
         Raises:
             FedCoPLError: no client answers.
@@ -103,26 +100,17 @@ class Post:
         return dict(sorted(found.items()))
 
     def mean(self, letters: Mapping[int, Letter], like: Mapping[str, Tensor], weights: Mapping[int, int]) -> Mean:
-        """Send letters; the weighted mean of the answers that count, with weights divided by their sum.
-
-        Args:
-            letters: by client, all of one kind and round.
-            like: what each answer must hold.
-            weights: of the clients.
-
-        Raises:
-            FedCoPLError: no client answers.
-        """
+        """See :meth:`Exchange.mean`; a :class:`Summing` carrier makes the mean itself."""
         if isinstance(self.carrier, Summing):
             for client, letter in letters.items():
-                self._count(self.traffic.down, client, letter.nbytes)
+                self._count(self.traffic.down, client, payload(letter.tensors))
             mean = self.carrier.mean(letters, like, weights)
             for client in mean.clients:
                 self._count(self.traffic.up, client, payload(like))
             silent = sorted(set(letters) - set(mean.clients))
             self.traffic.faults += [(client, "train", "is not in the secure mean") for client in silent]
             return mean
-        return mean_of(self.ask(letters, Expected(like)), like, weights)
+        return super().mean(letters, like, weights)
 
     def _count(self, book: dict[int, int], client: int, nbytes: int) -> None:
         book[client] = book.get(client, 0) + nbytes

@@ -117,7 +117,6 @@ def measure_virtual(config: PromptConfig, folder: Path | str, progress: bool = T
         Clients, rounds and participants; peak memory of this process in bytes; by kind of letter their number and
         milliseconds a client; bytes of tensors up and down in each round; what the journals take on the disk.
 
-    >>> measure_virtual(lab.configure("smoke", n_clients=1000, participation=0.01, ...), "large")["peak_bytes"]
     """
     folder = Path(folder)
     clients = VirtualClients(virtual_terms(config, folder), folder / "clients")

@@ -50,7 +50,7 @@ def add_federate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "collect",
         help="make a finished federation a stored run",
         description="For experiments, where all folders can be brought together: the run's rows compare clients "
-        "with each other and with true labels, which nobody can do over the wire.",
+        "with each other and with true labels, which no machine of a federation can.",
     )
     back.add_argument("server", help="the server's folder")
     back.add_argument("clients", nargs="+", help="all clients' folders")
