@@ -94,7 +94,7 @@ def _parts(profile: str) -> list[Cell]:
 def _label_shares(profile: str) -> list[Cell]:
     (there,) = on_analysed_set(profile, {"α = 0.1": BY_ALPHA["α = 0.1"]}).values()
     return cells(
-        profile, rows_of(REPEATED), {name: {**there, **own} for name, own in LABEL_SHARES.items()}, "label_share"
+        profile, rows_of(REPEATED), {name: {**there, **own} for name, own in LABEL_SHARES.items()}, "label_fraction"
     )
 
 
