@@ -51,7 +51,8 @@ def collect(
     Raises:
         FedCoPLError: a run is not there yet.
 
-    >>> numbers = collect(find_items(["fedcopl_main_table1"])[0], "smoke")
+    >>> collect(find_items(["fedcopl_supp_table1"])[0], "smoke")["dataset"].unique().tolist()[0]
+    'dtd'
     """
     if item.reads == "manifests":
         return with_settings(pd.DataFrame(_statistics(item), columns=VALUE_COLUMNS), profile)
@@ -142,7 +143,8 @@ def runs_of(
 def keys_by_cell(item: Item, profile: str) -> dict[tuple[str, str], set[str]]:
     """(series, column) -> the keys of the runs that the cell asks for at all its seeds, stored or not.
 
-    >>> keys_by_cell(find_items(["main Table 3"])[0], "mini")
+    >>> len(keys_by_cell(find_items(["main Table 3"])[0], "mini"))
+    6
     """
     found: dict[tuple[str, str], set[str]] = {}
     for cell in item.cells(profile):
@@ -216,7 +218,8 @@ def upload_distances(labels: dict[str, Any]) -> dict[str, float]:
         Means over the clients: ``upload_distance`` of the normalised upload, ``upload_distance_global`` of the
         global shares, the guess that needs no upload, and ``upload_distance_uniform`` of equal shares.
 
-    >>> upload_distances({"true": [[2, 0], [0, 2]], "uploaded": [[1, 1], [0, 3]]})["upload_distance"]
+    >>> labels = {"true": [[2, 0], [0, 2]], "uploaded": [[1, 1], [0, 3]], "selected": [[1, 0], [0, 1]]}
+    >>> upload_distances(labels)["upload_distance"]
     0.25
     """
     true = shares(np.asarray(labels["true"], dtype=float))

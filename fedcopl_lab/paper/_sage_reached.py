@@ -106,7 +106,8 @@ def speed_ups(numbers: pd.DataFrame, smoothed: bool = False) -> pd.DataFrame:
     Returns:
         Columns series, column, speed_up, n (seeds of both), bounds (how many of them hold only as a bound).
 
-    >>> speed_ups(measured("smoke").query("item == 'sage_supp_table6'"))
+    >>> speed_ups(lab.paper.measured("smoke").query("item == 'sage_supp_table6'")).columns.tolist()
+    ['series', 'column', 'speed_up', 'n', 'bounds']
 
     Shown in notebook ``sage_convergence``.
     """

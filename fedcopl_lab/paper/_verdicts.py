@@ -123,7 +123,8 @@ def verdicts(
     Raises:
         FedCoPLError: an unknown profile, paper or number.
 
-    >>> verdicts("smoke", numbers=[12, 13])[["claim", "verdict", "statistic"]]
+    >>> verdicts("smoke", numbers=[16])["note"].item()
+    'About CUB, which profile smoke does not have.'
 
     Shown in notebook ``00_quickstart``.
     """
@@ -153,7 +154,9 @@ def same_verdicts(fresh: pd.DataFrame, committed: pd.DataFrame) -> pd.DataFrame:
     Returns:
         Columns number, claim, fresh, committed (verdicts), difference_fresh, difference_committed, same.
 
-    >>> same_verdicts(verdicts("smoke"), measured_claims("smoke"))["same"].all()
+    >>> committed = lab.paper.measured_claims("smoke")
+    >>> bool(same_verdicts(committed, committed)["same"].all())
+    True
     """
     both = fresh.merge(committed, on=["number", "claim", "n_seeds", "cells"], suffixes=("_fresh", "_committed"))
     both = both[(both["verdict_fresh"] != "not tested") & (both["verdict_committed"] != "not tested")]
