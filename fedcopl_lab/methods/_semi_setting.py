@@ -20,8 +20,7 @@ from fedcopl_lab.data import (
     partition,
     restore_federation,
 )
-from fedcopl_lab.methods._copies import blank_copy, load_values, placed
-from fedcopl_lab.models import ResNet8, draw_resnet8
+from fedcopl_lab.models import ResNet8, blank_copy, draw_resnet8, load_values, placed
 from fedcopl_lab.seeding import torch_generator
 
 

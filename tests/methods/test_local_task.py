@@ -8,9 +8,8 @@ from small_semi import config_of
 from torch.nn import functional as F
 
 from fedcopl_lab import correct_pseudo_labels
-from fedcopl_lab.methods import RECIPES, SemiSetting, open_method
-from fedcopl_lab.methods._copies import load_values
-from fedcopl_lab.methods._local_task import LocalTask
+from fedcopl_lab.methods import RECIPES, LocalTask, SemiSetting, open_method
+from fedcopl_lab.models import load_values
 
 
 def task_of(config, client=0, round_index=0, momentum=None, memory=None, start=None):
@@ -30,7 +29,7 @@ def some_rounds():
 
 
 def drawn(task):
-    """All batches of the task's round; drawing them anew gives the same."""
+    """All batches of the task's round; drawing them again gives the same."""
     return list(task.batches())
 
 

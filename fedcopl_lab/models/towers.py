@@ -1,53 +1,21 @@
 """The image side of a prompted CLIP: what each kind of tower does with visual prompts."""
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
 
 import open_clip
 import torch
 from jaxtyping import Float
 from open_clip.modified_resnet import ModifiedResNet
 from open_clip.transformer import VisionTransformer
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.models._attention import attend
-from fedcopl_lab.models._layers import Layer, project
+from fedcopl_lab.models.attention import attend
+from fedcopl_lab.models.layers import Layer, project
 
 
-@runtime_checkable
-class ImageTower(Protocol):
-    """A frozen image tower that takes prompts.
-
-    Attributes:
-        depth: layers that take prompts when none are named.
-        prompt_width: width of a visual prompt vector.
-    """
-
-    depth: int
-    prompt_width: int
-
-    def tokens(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b n width"]:
-        """All that no prompt can change, computed once per image."""
-
-    def features(
-        self, tokens: Float[Tensor, "b n width"], prompts: Float[Tensor, "k depth n_visual width"], sizes: Sequence[int]
-    ) -> Float[Tensor, "b d"]:
-        """Image features before normalisation; ``sizes`` says how many images in turn belong to each prompt."""
-
-    def token_features(
-        self, tokens: Float[Tensor, "b n width"], prompts: Float[Tensor, "k depth n_visual width"], sizes: Sequence[int]
-    ) -> Float[Tensor, "b n d"]:
-        """The same for the token that is read and for every patch behind it."""
-
-
-def tower_of(model: open_clip.CLIP, depth: int | None, dtype: torch.dtype | None = None) -> ImageTower:
-    """The tower of a model, checked.
-
-    Args:
-        model: a frozen CLIP.
-        depth: layers that get prompts; None: the tower's own default.
-        dtype: type of the matrix products; None: that of the weights.
+def tower_of(model: open_clip.CLIP, depth: int | None, dtype: torch.dtype | None = None) -> "ViTTower | ResNetTower":
+    """The tower of a model, with prompts on ``depth`` layers (None: its default) and matrix products of type ``dtype``.
 
     Raises:
         FedCoPLError: a kind of tower that is not known here, or a depth it does not have.
@@ -83,16 +51,21 @@ class ViTTower:
         return self.visual._embeds(images)
 
     def features(
-        self, tokens: Float[Tensor, "b n width"], prompts: Float[Tensor, "k depth n_visual width"], sizes: Sequence[int]
-    ) -> Float[Tensor, "b d"]:
-        """Only the class token goes through the last layer, because only it is read."""
-        return project(self.visual.ln_post(self._run(tokens, prompts, sizes, 1)[:, 0]), self.visual.proj)
+        self,
+        tokens: Float[Tensor, "b n width"],
+        prompts: Float[Tensor, "k depth n_visual width"],
+        sizes: Sequence[int],
+        patches: bool = False,
+    ) -> Float[Tensor, "b *tokens d"]:
+        """Features of the class token before normalisation, [B, d]; with ``patches`` of every patch, [B, n - 1, d].
 
-    def token_features(
-        self, tokens: Float[Tensor, "b n width"], prompts: Float[Tensor, "k depth n_visual width"], sizes: Sequence[int]
-    ) -> Float[Tensor, "b n d"]:
-        """The same for the class token and every patch, for methods that read patches."""
-        return project(self.visual.ln_post(self._run(tokens, prompts, sizes, tokens.shape[1])), self.visual.proj)
+        ``sizes`` says how many images in turn belong to each prompt. Only the tokens that are read go through the
+        last layer.
+        """
+        read = self._run(tokens, prompts, sizes, tokens.shape[1] if patches else 1)
+        read = self.visual.ln_post(read if patches else read[:, 0])
+        features = project(read, self.visual.proj)
+        return features[:, 1:] if patches else features
 
     def _run(self, tokens: Tensor, prompts: Tensor, sizes: Sequence[int], n_read: int) -> Float[Tensor, "b n_read w"]:
         last, depth = len(self.layers) - 1, self.depth if prompts.numel() else 0
@@ -130,16 +103,18 @@ class ResNetTower:
         return torch.cat([x.mean(dim=1, keepdim=True), x], dim=1) + self.pool.positional_embedding.to(x.dtype)
 
     def features(
-        self, tokens: Float[Tensor, "b n width"], prompts: Float[Tensor, "k depth n_visual width"], sizes: Sequence[int]
-    ) -> Float[Tensor, "b d"]:
-        """The mean token asks; all positions and the prompt answer."""
-        return self._pool(tokens, prompts, sizes, 1)[:, 0]
+        self,
+        tokens: Float[Tensor, "b n width"],
+        prompts: Float[Tensor, "k depth n_visual width"],
+        sizes: Sequence[int],
+        patches: bool = False,
+    ) -> Float[Tensor, "b *tokens d"]:
+        """Features of the image, whose query is the mean token; with ``patches`` of every position (our reading).
 
-    def token_features(
-        self, tokens: Float[Tensor, "b n width"], prompts: Float[Tensor, "k depth n_visual width"], sizes: Sequence[int]
-    ) -> Float[Tensor, "b n d"]:
-        """The same with every position asking as well (our reading of patches in this tower)."""
-        return self._pool(tokens, prompts, sizes, tokens.shape[1])
+        Keys and values are those of the mean token, of all positions and of the prompt.
+        """
+        pooled = self._pool(tokens, prompts, sizes, tokens.shape[1] if patches else 1)
+        return pooled[:, 1:] if patches else pooled[:, 0]
 
     def _pool(self, tokens: Tensor, prompts: Tensor, sizes: Sequence[int], n_read: int) -> Float[Tensor, "b n_read d"]:
         pool = self.pool
@@ -149,3 +124,30 @@ class ResNetTower:
         own = torch.cat([part(tokens) for part in (pool.k_proj, pool.v_proj)], dim=2)
         mixed = attend(own, pool.num_heads, queries=pool.q_proj(tokens[:, :n_read]), common=common, sizes=sizes)
         return pool.c_proj(mixed)
+
+
+class PatchDropout(nn.Module):
+    """Leaves out random patches of an image while training, in place of open_clip's ``patch_dropout``.
+
+    It halves the cost and keeps a small model from learning images by heart. Random numbers come from a Generator
+    instead of torch's own stream.
+
+    Attributes:
+        share: of the patches that are left out in the next training steps; 0 leaves all in.
+        generator: where the random numbers come from.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.share = 0.0
+        self.generator: torch.Generator | None = None
+
+    def forward(self, tokens: Float[Tensor, "b n w"]) -> Float[Tensor, "b kept w"]:
+        """Keep the class token and as many patches, drawn for each image by itself."""
+        patches = tokens.shape[1] - 1
+        kept = patches - round(self.share * patches)
+        if not self.training or kept == patches:
+            return tokens
+        order = torch.rand(len(tokens), patches, generator=self.generator).argsort(dim=1)[:, :kept]
+        chosen = tokens[:, 1:].gather(1, order[..., None].expand(-1, -1, tokens.shape[2]))
+        return torch.cat([tokens[:, :1], chosen], dim=1)

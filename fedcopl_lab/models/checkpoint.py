@@ -42,10 +42,7 @@ def model_config(name: str) -> dict[str, Any]:
 def build_clip(name: str, seed: int, vocab_size: int | None = None) -> open_clip.CLIP:
     """An untrained open_clip model of a registered configuration, initialised by open_clip from ``seed``.
 
-    Args:
-        name: configuration name, such as ``"tiny"``.
-        seed: seed of the initial weights.
-        vocab_size: rows of the token embedding; ``None``: the whole vocabulary.
+    ``vocab_size`` are rows of the token embedding; None: the whole vocabulary.
     """
     config = model_config(name)
     text = {**config["text_cfg"], "vocab_size": vocab_size or config["text_cfg"]["vocab_size"]}
@@ -85,11 +82,7 @@ def clip_from_bytes(name: str, content: bytes) -> open_clip.CLIP:
 
 
 def read_checked(path: Path, sha256: str, name: str) -> bytes:
-    """The bytes of a weights file, if they have the expected sha256.
-
-    Raises:
-        FedCoPLError: the file is missing or is not the expected one.
-    """
+    """The bytes of a weights file; FedCoPLError where it is missing or has another sha256."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -112,11 +105,7 @@ def _remedy(name: str) -> str:
 
 
 def write_checkpoint(folder: Path, files: Mapping[str, bytes | str]) -> None:
-    """Write files to a folder, each whole or not at all.
-
-    Raises:
-        FedCoPLError: the folder cannot be written.
-    """
+    """Write files to a folder, each whole or not at all; FedCoPLError where that is not possible."""
     try:
         for name, content in files.items():
             write_atomic(folder / name, content)
@@ -125,11 +114,7 @@ def write_checkpoint(folder: Path, files: Mapping[str, bytes | str]) -> None:
 
 
 def check_writable(folder: Path) -> None:
-    """Complain before the training, not after it, when a folder cannot be written.
-
-    Raises:
-        FedCoPLError: the folder cannot be made or written.
-    """
+    """Find out before the training, not after it, that a folder cannot be written; FedCoPLError says which."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -11,26 +11,18 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.models._attention import attend
+from fedcopl_lab.models.attention import attend
 
 _QUICK_SLOPE = 1.702  # QuickGELU(x) = x * sigmoid(1.702 x)
 
 
 @dataclass(frozen=True, repr=False)
 class Layer:
-    """One pre-norm layer of a frozen tower.
+    """One pre-norm layer of a frozen tower: open_clip's own block, and its weights and biases by matrix product.
 
-    Attributes:
-        block: open_clip's own layer, for its norms and scales.
-        heads: attention heads.
-        qkv: weight and bias of queries, keys and values together.
-        out: weight and bias after attention.
-        up: weight and bias into the MLP.
-        down: weight and bias out of the MLP.
-        activation: between the two.
-
-    Weights of matrix products may be a copy in a lower precision; norms and the sums between layers keep
-    the precision of the prompts.
+    ``qkv`` are queries, keys and values together, ``out`` follows attention, ``up`` and ``down`` are the MLP's, with
+    the activation between. They may be copies in a lower precision; norms and the sums between layers keep the
+    precision of the prompts.
     """
 
     block: ResidualAttentionBlock
@@ -44,11 +36,7 @@ class Layer:
     @classmethod
     @torch.no_grad()
     def of(cls, block: ResidualAttentionBlock, dtype: torch.dtype | None = None) -> "Layer":
-        """Take a layer apart; with a dtype, its matrix products run on copies of that type.
-
-        Raises:
-            FedCoPLError: another kind of layer.
-        """
+        """Take a layer apart; with a dtype, its matrix products run on copies of that type."""
         if type(block) is not ResidualAttentionBlock:
             raise FedCoPLError(f"a layer is {type(block).__name__}; expected open_clip's ResidualAttentionBlock")
         attention, mlp = block.attn, block.mlp
@@ -72,11 +60,11 @@ class Layer:
         return f"Layer(width {self.out[0].shape[0]}, {self.heads} heads, {self.out[0].dtype})"
 
     def queries_keys_values(self, x: Float[Tensor, "b n w"]) -> Float[Tensor, "b n three_w"]:
-        """The three of the tokens x, side by side."""
+        """Queries, keys and values of the tokens x, side by side."""
         return F.linear(self._normed(x), *self.qkv)
 
     def keys_values(self, x: Float[Tensor, "b n w"]) -> Float[Tensor, "b n two_w"]:
-        """Keys and values of tokens that ask nothing."""
+        """Keys and values of tokens that have no queries, such as prompts whose outputs are dropped."""
         width = x.shape[-1]
         return F.linear(self._normed(x), *(part[width:] for part in self.qkv))
 
@@ -89,7 +77,7 @@ class Layer:
         reads: tuple[Any, ...] | None = None,
         projected: Float[Tensor, "b n three_w"] | None = None,
     ) -> Float[Tensor, "b r w"]:
-        """What the layer makes of the tokens x.
+        """The layer's outputs for the tokens x.
 
         Args:
             x: sequences of tokens.
@@ -97,7 +85,7 @@ class Layer:
             sizes: how many sequences in turn belong to each client.
             mask: which keys a token sees, own ones first; None: all.
             reads: index of the tokens whose outputs are read, such that x[reads] is [b, r, w]; None: all.
-            projected: queries, keys and values of x, where they are there already.
+            projected: queries, keys and values of x, where they are computed already.
         """
         if reads is None:
             projected = self.queries_keys_values(x) if projected is None else projected

@@ -8,9 +8,15 @@ from scipy.stats import spearmanr
 
 from fedcopl_lab import configure, correct_pseudo_labels
 from fedcopl_lab.methods import open_method
-from fedcopl_lab.methods._ensemble import ensemble_statistics, rank_correlation
-from fedcopl_lab.methods._label_statistics import BINS, JudgedViews, label_statistics, rare_classes
 from fedcopl_lab.methods._noted import Noted
+from fedcopl_lab.methods._round_statistics import (
+    BINS,
+    CheckedViews,
+    ensemble_statistics,
+    label_statistics,
+    rank_correlation,
+    rare_classes,
+)
 
 TAU = 0.7
 
@@ -25,10 +31,10 @@ def views():
         places=torch.arange(300), local=local, global_=global_, target=labels.target, weight=labels.weight,
         used=labels.used,
     )  # fmt: skip
-    return JudgedViews(noted, true, true < 2)
+    return CheckedViews(noted, true, true < 2)
 
 
-def opinions(logits):
+def predictions(logits):
     """(label, confidence, entropy) of every image, in plain Python."""
     out = []
     for row in logits.double().tolist():
@@ -40,7 +46,7 @@ def opinions(logits):
 
 def test_one_model_counted_image_by_image(views):
     report = label_statistics(views, TAU)["local"]
-    seen, true = opinions(views.noted.local), views.true.tolist()
+    seen, true = predictions(views.noted.local), views.true.tolist()
     counts, correct, gap = [0] * BINS, [0] * BINS, [0.0] * BINS
     for (label, confidence, _), t in zip(seen, true, strict=True):
         place = min(int(confidence * BINS), BINS - 1)
@@ -60,7 +66,7 @@ def test_one_model_counted_image_by_image(views):
 
 def test_both_models_counted_image_by_image(views):
     report, noted = label_statistics(views, TAU), views.noted
-    rows = list(zip(opinions(noted.local), opinions(noted.global_), views.true.tolist(), strict=True))
+    rows = list(zip(predictions(noted.local), predictions(noted.global_), views.true.tolist(), strict=True))
     weight, target = noted.weight.tolist(), noted.target.tolist()
     both = report["both"]
     assert both["agreement"] == pytest.approx(sum(a[0] == b[0] for a, b, _ in rows) / 300)
@@ -88,7 +94,7 @@ def test_groups_divide_all_views_and_count_alike(views):
         "n_used_correct": report["target"]["n_used_correct"],
     }.items():  # fmt: skip
         assert groups["majority"][key] + groups["minority"][key] == whole, key
-    sure = [w for w, (_, c, _), m in zip(views.noted.weight.tolist(), opinions(views.noted.local),
+    sure = [w for w, (_, c, _), m in zip(views.noted.weight.tolist(), predictions(views.noted.local),
                                          views.minority.tolist(), strict=True) if m and c >= TAU]  # fmt: skip
     assert groups["minority"]["lambda_sure"] == pytest.approx(sum(sure) / len(sure))
 
@@ -98,7 +104,7 @@ def test_no_view_gives_none_and_not_a_number():
         places=torch.zeros(0, dtype=torch.long), local=torch.zeros(0, 3), global_=torch.zeros(0, 3),
         target=torch.zeros(0, 3), weight=torch.zeros(0), used=torch.zeros(0, dtype=torch.bool),
     )  # fmt: skip
-    report = label_statistics(JudgedViews(nothing, torch.zeros(0, dtype=torch.long), nothing.used), TAU)
+    report = label_statistics(CheckedViews(nothing, torch.zeros(0, dtype=torch.long), nothing.used), TAU)
     assert report["local"]["accuracy"] is None
     assert report["local"]["calibration_error"] is None
     assert report["both"]["lambda"] is None

@@ -13,13 +13,11 @@ from typing import Any
 import open_clip
 import torch
 from open_clip.transformer import QuickGELU
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.data import read_manifest_table
-from fedcopl_lab.data._roots import set_folder
+from fedcopl_lab.data import read_manifest_table, set_folder
 
 OPENAI_MODELS = ("ViT-B-32", "ViT-B-16", "RN50")
 WEIGHTS_FOLDER = "FEDCOPL_LAB_WEIGHTS"
@@ -27,7 +25,6 @@ WEIGHTS_FOLDER = "FEDCOPL_LAB_WEIGHTS"
 
 RANDOM = "random"
 _NOT_WEIGHTS = ("input_resolution", "context_length", "vocab_size")  # numbers that OpenAI stores among the weights
-_BLOCK = 1 << 22
 
 
 def openai_sha256(name: str) -> str:
@@ -60,9 +57,7 @@ def check_quick_gelu(name: str, model: open_clip.CLIP) -> None:
 
 
 def find_weights(name: str) -> Path:
-    """Where the weights of a model lie on this machine; nothing is ever downloaded.
-
-    Looks in ``$FEDCOPL_LAB_WEIGHTS``, then where OpenAI's own package keeps them.
+    """Where a model's weights lie on this machine: in ``$FEDCOPL_LAB_WEIGHTS``, or where OpenAI's package keeps them.
 
     Raises:
         FedCoPLError: there is no such file; the message says where to put it, and its checksum.
@@ -84,7 +79,7 @@ def read_openai_clip(name: str, path: Path, pinned: bool) -> tuple[open_clip.CLI
     Args:
         name: one of :data:`OPENAI_MODELS`.
         path: OpenAI's own file, a safetensors file, or an open_clip state dict.
-        pinned: only OpenAI's own file will do.
+        pinned: accept only OpenAI's own file.
 
     Raises:
         FedCoPLError: not readable, not the pinned file, truncated, or the weights of something else.
@@ -106,11 +101,8 @@ def read_openai_clip(name: str, path: Path, pinned: bool) -> tuple[open_clip.CLI
 
 @lru_cache(maxsize=16)
 def _sha256_at(path: Path, size: int, changed: int) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sha256_of(path: Path) -> str:
@@ -161,7 +153,7 @@ def _read_state(name: str, path: Path, torchscript: bool) -> Mapping[str, Tensor
             state = torch.load(path, map_location="cpu", weights_only=True)
     except FedCoPLError:
         raise
-    except (SafetensorError, OSError, RuntimeError, ValueError, EOFError, KeyError, Exception) as error:
+    except Exception as error:  # readers of broken files raise many kinds
         reason = " ".join(str(error).split())[:120]
         raise FedCoPLError(
             f"weights file {path} ({path.stat().st_size} bytes) cannot be read as weights ({reason}); it is truncated "
@@ -191,10 +183,8 @@ def _fill(name: str, path: Path, model: open_clip.CLIP, state: Mapping[str, Tens
         if key in state and state[key].shape != own[key].shape
     ]
     if wrong:
-        raise FedCoPLError(
-            f"weights file {path} does not fit {name}: {wrong[0]}, and {len(wrong) - 1} more; "
-            f"expected the weights of {name}"
-        )
+        more = f"{wrong[0]}, and {len(wrong) - 1} more"
+        raise FedCoPLError(f"weights file {path} does not fit {name}: {more}; expected the weights of {name}")
     model.load_state_dict(state)
     if not all(bool(value.isfinite().all()) for value in model.state_dict().values() if value.is_floating_point()):
         raise FedCoPLError(f"weights file {path} holds NaN or infinite numbers; fetch the weights of {name} again")
