@@ -5,7 +5,6 @@ import difflib
 import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
@@ -44,7 +43,6 @@ def check(name: str, value: Any, holds: _Test, expected: str) -> None:
         raise FedCoPLError(f"{name}={value!r} is not valid; expected {expected}")
 
 
-@cache
 def choices_of(annotation: Any) -> tuple[Any, ...]:
     """The values that a type of literals, or of literals and None, allows; empty for other types."""
     arms = [annotation, *get_args(annotation)]
