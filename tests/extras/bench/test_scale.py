@@ -11,7 +11,7 @@ import torch
 import fedcopl_lab as lab
 from fedcopl_lab.extras.bench.rates import measure_rates
 from fedcopl_lab.extras.bench.run_plan import plan_run
-from fedcopl_lab.methods import PromptMethod, Setting, _setting
+from fedcopl_lab.methods import PromptMethod, PromptSetting, _setting
 
 N_TRAIN, N_TEST = 240, 60
 
@@ -42,7 +42,7 @@ def test_a_round_of_two_clients_fits_in_six_gigabytes_and_is_planned(monkeypatch
     )  # fmt: skip
     rates = measure_rates(config.clip, 10)
     start = time.perf_counter()
-    method = PromptMethod(Setting.of(config))
+    method = PromptMethod(PromptSetting.of(config))
     state, row = method.step(method.initial_state())
     seconds = time.perf_counter() - start
     _setting._frozen_for.cache_clear()

@@ -138,7 +138,7 @@ def test_bad_calls(tmp_path):
 
 def test_clients_may_not_hold_what_the_model_was_trained_on():
     config = lab.configure("smoke", clip="mini", dataset="cifar10:300")
-    from fedcopl_lab.methods._setting import Setting
+    from fedcopl_lab.methods._setting import PromptSetting
 
     with pytest.raises(FedCoPLError, match=r"'cifar10:300' holds images that 'mini' was trained on; use .*:unseen:300"):
-        Setting.of(config)
+        PromptSetting.of(config)
