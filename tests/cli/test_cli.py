@@ -13,8 +13,7 @@ import torch
 
 import fedcopl_lab as lab
 from fedcopl_lab.cli import _export, main
-from fedcopl_lab.cli._reproduce import figures_folder
-from fedcopl_lab.cli._runs import parse_settings
+from fedcopl_lab.cli.options import figures_folder, parse_settings
 from fedcopl_lab.paper import find_items, verdicts
 from fedcopl_lab.store import Store
 

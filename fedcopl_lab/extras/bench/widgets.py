@@ -1,10 +1,9 @@
-"""How long a move takes: from the new value to the finished picture, in place and drawn anew."""
+"""How long a move takes: from the new value to the finished picture, in place and as a new figure."""
 
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +12,7 @@ import pandas as pd
 import torch
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.extras.bench.timing import check_counts, load_average
 from fedcopl_lab.report._style import (
     BLUE,
     DOUBLE,
@@ -42,43 +42,23 @@ LIMIT = 0.25
 
 @dataclass(frozen=True)
 class WidgetTiming:
-    """One explorer's moves.
+    """One explorer's moves; a row of ``ours_bench_widgets.csv``."""
 
-    Attributes:
-        widget: which explorer.
-        control: which control is moved.
-        seconds: median of a move: computing, changing the artists, drawing and packing the picture.
-        worst: the slowest move.
-        seconds_cpu: median of the CPU time of a move; below ``seconds`` where others use the cores too.
-        seconds_new: median of the CPU time of drawing a new figure for the same parameters and saving it as PNG.
-        clients: number of clients K.
-        classes: number of classes C.
-        images: images of each client; of the whole data set for the partition.
-        moves: timed moves.
-        threads: CPU threads.
-        load: processes that want a core meanwhile, this one among them; on the clock a move takes its CPU time
-            where there are as many cores.
-    """
-
-    widget: str
-    control: str
-    seconds: float
-    worst: float
-    seconds_cpu: float
-    seconds_new: float
-    clients: int
-    classes: int
-    images: int
-    moves: int
-    threads: int
-    load: float
+    widget: str  # which explorer
+    control: str  # which control is moved
+    seconds: float  # median of a move: computing, changing the artists, drawing and packing the picture
+    worst: float  # the slowest move
+    seconds_cpu: float  # median CPU time of a move; below ``seconds`` where others use the cores too
+    seconds_new: float  # median CPU time of drawing a new figure for the same parameters and saving it as PNG
+    clients: int  # number of clients K
+    classes: int  # number of classes C
+    images: int  # images of each client; of the whole data set for the partition
+    moves: int  # timed moves
+    threads: int  # CPU threads
+    load: float  # processes that want a core meanwhile, this one among them
 
     def __repr__(self) -> str:
         return f"WidgetTiming({self.widget}, {self.control}: {1000 * self.seconds:.0f} ms a move)"
-
-    def row(self) -> dict[str, Any]:
-        """The fields by name, for a table."""
-        return asdict(self)
 
 
 def bench_widgets(clients: int = 10, classes: int = 10, images: int = 1000, moves: int = 12) -> Iterator[WidgetTiming]:
@@ -101,9 +81,7 @@ def bench_widgets(clients: int = 10, classes: int = 10, images: int = 1000, move
 
     The command is ``fedcopl-lab bench widgets``.
     """
-    for name, value in (("clients", clients), ("classes", classes), ("images", images), ("moves", moves)):
-        if value < 2:
-            raise FedCoPLError(f"{name}={value}; expected 2 or more")
+    check_counts(2, clients=clients, classes=classes, images=images, moves=moves)
     catalogue = Catalogue([made_up_scores(clients, classes, images)])
     opinions, played = made_up_opinions(classes, images), made_up_rounds(clients, classes)
     levels = np.linspace(0.2, 0.8, moves + 2).round(3).tolist()
@@ -116,16 +94,15 @@ def bench_widgets(clients: int = 10, classes: int = 10, images: int = 1000, move
          images),
     ]  # fmt: skip
     for explorer, control, values, scene, shown in cases:
-        timed = [_timed(partial(explorer.set, **{control: value})) for value in values][2:]
-        seconds, cpu = zip(*timed, strict=True)
-        anew = [_timed(partial(_anew, scene, replace(explorer.params, **{control: value})))[1]
-                for value in values[: max(2, moves // 4)]]  # fmt: skip
+        moved = [_timed(partial(explorer.set, **{control: value})) for value in values][2:]
+        seconds, cpu = zip(*moved, strict=True)
+        few = [replace(explorer.params, **{control: value}) for value in values[: max(2, moves // 4)]]
+        drawn = [_timed(partial(_new_picture, scene, params))[1] for params in few]
         yield WidgetTiming(
             widget=explorer.name, control=control, seconds=statistics.median(seconds), worst=max(seconds),
-            seconds_cpu=statistics.median(cpu),
-            seconds_new=statistics.median(anew), clients=clients,
+            seconds_cpu=statistics.median(cpu), seconds_new=statistics.median(drawn), clients=clients,
             classes=10 if explorer.name == "partition" else classes, images=shown, moves=moves,
-            threads=torch.get_num_threads(), load=round(_load(), 2),
+            threads=torch.get_num_threads(), load=round(load_average(), 2),
         )  # fmt: skip
 
 
@@ -138,11 +115,11 @@ def draw_widget_bench(table: pd.DataFrame) -> Picture:
     Raises:
         FedCoPLError: a table without rows or columns.
 
-    >>> draw_widget_bench(pd.read_csv("figures/ours_bench_widgets.csv"))
+    >>> draw_widget_bench(pd.DataFrame([vars(next(bench_widgets(clients=2, classes=3, images=20, moves=2)))]))
+    <...Figure...>
     """
-    missing = [
-        name for name in ("widget", "seconds", "seconds_cpu", "seconds_new", "load") if name not in table.columns
-    ]
+    needed = ("widget", "seconds", "seconds_cpu", "seconds_new", "load")
+    missing = [name for name in needed if name not in table.columns]
     if missing or table.empty:
         raise FedCoPLError(f"the table has {len(table)} rows and lacks {missing}; pass the rows of `bench widgets`")
     with style():
@@ -198,14 +175,10 @@ def made_up_rounds(clients: int, classes: int, rounds: int = 20, seed: int = 0) 
     return Played("made up", tuple(rows), "FedCoPL")
 
 
-def _anew(new_scene: Callable[[], Any], params: Any) -> bytes:
+def _new_picture(new_scene: Callable[[], Any], params: Any) -> bytes:
     scene = new_scene()
     scene.show(params)
     return file_bytes(scene.figure, "png", 110)
-
-
-def _load() -> float:
-    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from fedcopl_lab.cli import _commands
+from fedcopl_lab.extras.federation.commands import VERBS
 
 
 def add_federate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -55,7 +55,7 @@ def add_federate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     many.add_argument("--rounds", type=int, default=3)
     many.add_argument("--folder", help="where the clients keep their state (default: a temporary one)")
     for verb in (one, here, traffic, back, many):
-        verb.set_defaults(command=_commands.federate)
+        verb.set_defaults(command=lambda options: VERBS[options.verb](options))
 
 
 def _add_run_options(parser: argparse.ArgumentParser) -> None:

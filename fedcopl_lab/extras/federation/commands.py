@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import to_json
-from fedcopl_lab.cli._runs import parse_settings
+from fedcopl_lab.cli.options import parse_settings
 from fedcopl_lab.config import PromptConfig, RunConfig, configure
 from fedcopl_lab.store import Run
 

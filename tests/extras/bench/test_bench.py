@@ -13,9 +13,9 @@ import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.cli import main
 from fedcopl_lab.engine._memory import keep_freed_memory, profiled
+from fedcopl_lab.extras.bench.plan import data_sizes, plan_run
+from fedcopl_lab.extras.bench.prompt_step import bench_step, class_names
 from fedcopl_lab.extras.bench.rates import Rates, measure_rates
-from fedcopl_lab.extras.bench.run_plan import dataset_sizes, plan_run
-from fedcopl_lab.extras.bench.step import bench_step, class_names
 
 RATES = Rates(
     image_step=0.01, text_step=0.1, image_forward=0.004, text_forward=0.04, stem=0.001,
@@ -82,7 +82,7 @@ def test_keeping_freed_memory_is_for_glibc_only(monkeypatch):
 
 def test_plan_counts_steps_images_and_time():
     config = lab.configure("paper", rounds=10, n_clients=5, method="FedCoPL")
-    plan = plan_run(config, RATES, sizes=(1000, 200, 10), selected_share=0.5)
+    plan = plan_run(config, RATES, sizes=(1000, 200, 10, 224), selected_share=0.5)
     assert plan.steps == 10 * 10 * 5 * 2  # 100 images of each client in batches of 64
     assert plan.images_trained == 10 * 10 * 5 * 100
     assert plan.images_scored == 1000 + 10 * 200 + 1200  # one relabelling, ten tests, zero-shot once
@@ -91,7 +91,7 @@ def test_plan_counts_steps_images_and_time():
     training = (200 + 100) * 10**5 + 64 * 1e6 + 1e7  # a client's images, the selected once more, one step
     scoring = 200 * 10**5 + 256 * 2e5  # the tests, and one forward pass of 256 images
     assert plan.bytes == 6 * 10**8 + 1200 * 10**5 + max(training, scoring)
-    together = plan_run(config=replace(config, clients_per_forward=5), rates=RATES, sizes=(1000, 200, 10))
+    together = plan_run(config=replace(config, clients_per_forward=5), rates=RATES, sizes=(1000, 200, 10, 224))
     assert together.bytes == 6 * 10**8 + 1200 * 10**5 + 5 * (294 * 10**5 + 64 * 1e6 + 1e7)
 
 
@@ -114,7 +114,9 @@ def test_plan_refuses_what_it_cannot_count():
 
 def test_a_plan_counts_what_a_trainer_trains():
     def seconds(**changes):
-        return plan_run(lab.configure("paper", rounds=10, n_clients=5, **changes), RATES, (1000, 200, 10)).seconds
+        return plan_run(
+            lab.configure("paper", rounds=10, n_clients=5, **changes), RATES, sizes=(1000, 200, 10, 224)
+        ).seconds
 
     both = seconds(method="PromptFL")  # 1000 steps, 94 images of each client, 56 text encodings
     assert seconds(method="FedOTP") == pytest.approx(both + 1000 * 0.1 + 55 * 0.04)
@@ -138,11 +140,11 @@ def test_a_given_rate_replaces_the_measured_times(clip):
 
 
 def test_the_size_of_a_part_and_of_a_folder(tmp_path):
-    assert dataset_sizes("cifar10:300") == (250, 50, 10)
+    assert data_sizes("cifar10:300") == (250, 50, 10, 32)
     for name in ("train/a", "train/b", "test/a", "test/b"):
         (tmp_path / name).mkdir(parents=True)
         Image.new("RGB", (8, 8)).save(tmp_path / name / "one.png")
-    assert dataset_sizes(f"folder:{tmp_path}") == (2, 2, 2)
+    assert data_sizes(f"folder:{tmp_path}") == (2, 2, 2, 224)
 
 
 def test_bench_command_writes_table_and_picture(tmp_path, capsys):

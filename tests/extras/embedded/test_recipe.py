@@ -15,8 +15,8 @@ from torch.nn import functional as F
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.extras.embedded import TinyRecipe, train_tiny
-from fedcopl_lab.extras.embedded import card as _card
-from fedcopl_lab.extras.embedded.captions import DIGIT_WORDS, TEMPLATES, caption_table
+from fedcopl_lab.extras.embedded import cards as _card
+from fedcopl_lab.extras.embedded.captions import DIGIT_WORDS, TEMPLATES, digit_captions
 from fedcopl_lab.extras.embedded.tiny import contrastive_loss
 from fedcopl_lab.models._checkpoint import EMBEDDED_FOLDER, build_clip, clip_from_bytes, model_config
 from fedcopl_lab.models.clip import EMBEDDED_MODELS
@@ -76,23 +76,23 @@ def test_files_say_what_was_trained(trained):
         "tiny.safetensors",
         "tiny.toml",
     ]
-    assert repr(trained).startswith("TrainedTiny(CLIPBundle(name='tiny'")
+    assert repr(trained).startswith("TrainedModel(CLIPBundle(name='tiny'")
 
 
 def test_compact_training_equals_the_whole_vocabulary(trained):
     """What was trained on the used rows only gives the same caption features with every row in place."""
-    table = caption_table(32)
+    words = digit_captions(32).tokens[:, ::2].flatten(0, 1)
     whole = clip_from_bytes("tiny", weights(trained))
     with torch.no_grad():
-        features = whole.encode_text(table.tokens[:, :, 0].flatten(0, 1))
+        features = whole.encode_text(words)
         assert features.isfinite().all()
         # Padding is never read: noise there changes nothing.
         whole.token_embedding.weight[0] += 1
-        assert torch.equal(whole.encode_text(table.tokens[:, :, 0].flatten(0, 1)), features)
+        assert torch.equal(whole.encode_text(words), features)
 
 
 def test_training_reaches_every_weight(trained):
-    used = len(caption_table(32).token_ids)
+    used = len(digit_captions(32).token_ids)
     initial = build_clip("tiny", derived_seed(SHORT.seed, "tiny-weights"), vocab_size=used).state_dict()
     found = load(weights(trained))
     assert found.keys() == {*initial, "token_ids"}
@@ -150,18 +150,18 @@ def test_without_duplicates_it_is_open_clips_loss():
 
 
 def test_captions_name_their_digit_and_fit_the_context():
-    table = caption_table(model_config("tiny")["text_cfg"]["context_length"])
+    table = digit_captions(model_config("tiny")["text_cfg"]["context_length"])
     tokenizer = lab.load_clip("tiny").tokenizer
-    assert table.tokens.shape == (len(TEMPLATES), 10, 2, 32)
+    assert table.tokens.shape == (len(TEMPLATES), 20, 32)
     assert len(TEMPLATES) >= 8
     assert all(template.count("{}") == 1 for template in TEMPLATES)
     for digit, word in enumerate(DIGIT_WORDS):
-        for template, tokens in zip(TEMPLATES, table.tokens[:, digit], strict=True):
+        for template, tokens in zip(TEMPLATES, table.tokens[:, 2 * digit : 2 * digit + 2], strict=True):
             assert tokens.tolist() == tokenizer([template.format(word), template.format(digit)]).tolist()
     lengths = (table.tokens > 0).sum(-1)
     assert lengths.max() < 32  # nothing was cut
-    assert table.tokens.flatten(0, 2).amax(1).eq(49407).all()
-    assert repr(table).startswith("CaptionTable(")
+    assert table.tokens.flatten(0, 1).amax(1).eq(49407).all()
+    assert repr(table).startswith("Captions(")
 
 
 @pytest.mark.parametrize("name", EMBEDDED_MODELS)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import write_atomic
-from fedcopl_lab.extras.embedded.mini_recipe import MiniRecipe
+from fedcopl_lab.extras.embedded.recipes import MiniRecipe
 
 LAST, FLAT = "last.safetensors", "flat.safetensors"
 """The newest state, and the newest one before the learning rate began to fall: a longer recipe goes on from there."""
@@ -73,24 +73,14 @@ def restore(
 
 def write_state(folder: Path, state: TrainingState) -> None:
     """Write the state, its copy while the learning rate is flat, and the curve as ``curve.csv``."""
-    note = {
-        "recipe": asdict(state.recipe),
-        "epoch": state.epoch,
-        "per_epoch": state.per_epoch,
-        "curve": list(state.curve),
-        "seconds": state.seconds,
-    }
+    note = asdict(replace(state, tensors={}))
+    del note["tensors"]
     content = save_safetensors(dict(state.tensors), metadata={"state": json.dumps(note)})
     write_atomic(folder / LAST, content)
     if state.is_flat:
         write_atomic(folder / FLAT, content)
-    write_atomic(folder / "curve.csv", curve_text(state.curve))
-
-
-def curve_text(curve: tuple[Mapping[str, float], ...]) -> str:
-    """The curve as CSV, one line per epoch."""
-    lines = [",".join(curve[0]), *(",".join(f"{value:.6g}" for value in row.values()) for row in curve)]
-    return "\n".join(lines) + "\n"
+    rows = [",".join(f"{value:.6g}" for value in row.values()) for row in state.curve]
+    write_atomic(folder / "curve.csv", "\n".join([",".join(state.curve[0]), *rows]) + "\n")
 
 
 def find_state(folder: Path, recipe: MiniRecipe, per_epoch: int) -> TrainingState | None:
@@ -108,10 +98,8 @@ def find_state(folder: Path, recipe: MiniRecipe, per_epoch: int) -> TrainingStat
             if same or (state.is_flat and replace(state, recipe=recipe).is_flat):
                 return replace(state, recipe=recipe)
     if found:
-        raise FedCoPLError(
-            f"the state in {folder} is of {found[0].recipe}, expected {recipe}; go on with that recipe or choose "
-            "another folder"
-        )
+        remedy = "go on with that recipe or choose another folder"
+        raise FedCoPLError(f"the state in {folder} is of {found[0].recipe}, expected {recipe}; {remedy}")
     return None
 
 
@@ -125,7 +113,7 @@ def read_state(path: Path) -> TrainingState:
         with safe_open(path, framework="pt") as file:
             note: dict[str, Any] = json.loads(file.metadata()["state"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-        return TrainingState(**{**note, "recipe": MiniRecipe(**note["recipe"]), "curve": tuple(note["curve"])},
-                             tensors=tensors)  # fmt: skip
+        note |= {"recipe": MiniRecipe(**note["recipe"]), "curve": tuple(note["curve"])}
+        return TrainingState(**note, tensors=tensors)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-        raise FedCoPLError(f"{path} is no state of a training ({error}); remove it to begin anew") from error
+        raise FedCoPLError(f"{path} is no state of a training ({error}); remove it to begin again") from error

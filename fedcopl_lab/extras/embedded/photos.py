@@ -1,9 +1,7 @@
-"""What decides the `mini` CLIP's weights: its recipe, its images and the loss of a step."""
+"""What `mini` is trained on: photographs, their captions, and the loss of a step."""
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
@@ -13,77 +11,11 @@ from torch.nn import functional as F
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.data import load_dataset
 from fedcopl_lab.data._seen import seen_positions
-from fedcopl_lab.extras.embedded.photo_captions import PHOTO_SETS, PhotoCaptions
+from fedcopl_lab.extras.embedded.captions import PHOTO_SETS, PhotoCaptions, photo_captions
+from fedcopl_lab.extras.embedded.recipes import MiniRecipe
+from fedcopl_lab.models._checkpoint import model_config
+from fedcopl_lab.models.clip import MINI
 from fedcopl_lab.seeding import torch_generator
-
-
-@dataclass(frozen=True)
-class MiniRecipe:
-    """Everything that decides `mini`'s weights; equal recipes on one machine give equal bytes.
-
-    Attributes:
-        epochs: passes over the images.
-        batch_size: images per step; the last, smaller batch of an epoch is left out.
-        images: how many of the recorded images; None: all of them.
-        optimiser: of the layers' matrices, ``"muon"`` or ``"adamw"``; everything else always has AdamW.
-        lr: peak learning rate, reached after ``warmup`` steps and kept until the last ``cooldown`` of all steps,
-            over which it falls to zero in a straight line.
-        left_out: share of an image's patches left out of a step, until the learning rate falls.
-        warmup: steps.
-        cooldown: share of the steps.
-        weight_decay: on matrices only.
-        coarse: weight of the loss over CIFAR-100's coarse names.
-        fillers: share of captions with random words before the name instead of a written template.
-        filled: how many templates of random words there are.
-        prior: how much of each class's log share of the images is taken out of its logit; 0 leaves the whole
-            bias of the long tail in the model, 1 takes it out.
-        held_out: share of every class that is not trained on, to watch and choose by.
-        precision: of the image tower while training.
-        seed: of the initial weights, captions, views and batches.
-        threads: torch threads while training; the sums, and so the bytes, depend on it.
-    """
-
-    epochs: int = 15
-    batch_size: int = 128
-    images: int | None = None
-    optimiser: Literal["muon", "adamw"] = "muon"
-    lr: float = 2e-3
-    left_out: float = 0.5
-    warmup: int = 150
-    cooldown: float = 0.3
-    weight_decay: float = 0.05
-    coarse: float = 0.3
-    fillers: float = 0.5
-    filled: int = 300
-    prior: float = 0.5
-    held_out: float = 0.04
-    precision: Literal["bf16", "fp32"] = "bf16"
-    seed: int = 0
-    threads: int = 2
-
-    def __post_init__(self) -> None:
-        for count in ("epochs", "batch_size", "threads", "warmup", "filled"):
-            if getattr(self, count) < 1:
-                raise FedCoPLError(f"{count}={getattr(self, count)} trains nothing; use 1 or more")
-        if not 0 < self.lr < math.inf:
-            raise FedCoPLError(f"lr={self.lr} is no learning rate; use a positive number such as 0.002")
-        for share in ("left_out", "cooldown", "fillers", "prior", "held_out"):
-            if not 0 <= getattr(self, share) <= 1:
-                raise FedCoPLError(f"{share}={getattr(self, share)} is outside [0, 1]; use a share such as 0.1")
-
-    def flat_steps(self, per_epoch: int) -> int:
-        """Steps before the learning rate begins to fall."""
-        return self.epochs * per_epoch - round(self.cooldown * self.epochs * per_epoch)
-
-    def lr_at(self, step: int, per_epoch: int) -> float:
-        """Learning rate of a step, counted from 0.
-
-        >>> MiniRecipe(epochs=1, lr=1.0, warmup=2, cooldown=0.5).lr_at(0, per_epoch=10)
-        0.5
-        """
-        total, flat = self.epochs * per_epoch, self.flat_steps(per_epoch)
-        falling = 1.0 if step < flat else (total - step) / (total - flat + 1)
-        return self.lr * min((step + 1) / self.warmup, falling)
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,7 +71,7 @@ def held_out_mask(pool: PhotoPool, share: float, seed: int) -> Bool[Tensor, "n"]
 
 def log_shares(pool: PhotoPool, captions: PhotoCaptions) -> Float[Tensor, "names"]:
     """Log share of each fine name's images in its set; 0 for names without images and for coarse ones."""
-    shares = torch.zeros(captions.tokens.shape[1])
+    shares = torch.zeros(captions.rows.shape[1])
     for place, name in enumerate(PHOTO_SETS):
         first, end = captions.spans[name]
         counts = pool.labels[pool.sets == place].bincount(minlength=end - first).double()
@@ -149,11 +81,11 @@ def log_shares(pool: PhotoPool, captions: PhotoCaptions) -> Float[Tensor, "names
 
 def draw_captions(captions: PhotoCaptions, fillers: float, generator: torch.Generator) -> Int[Tensor, "names context"]:
     """One caption for every name, each in a template of its own: written, or of random words."""
-    n_templates, n_names = captions.tokens.shape[:2]
+    n_templates, n_names = captions.rows.shape[:2]
     written = torch.randint(captions.n_written, (n_names,), generator=generator)
     filled = torch.randint(captions.n_written, n_templates, (n_names,), generator=generator)
     template = torch.where(torch.rand(n_names, generator=generator) < fillers, filled, written)
-    return captions.tokens[template, torch.arange(n_names)]
+    return captions.rows[template, torch.arange(n_names)]
 
 
 def photo_loss(
@@ -189,3 +121,44 @@ def photo_loss(
             first, end = captions.spans["coarse"]
             total = total + coarse * F.cross_entropy(own[:, first:end], captions.coarse_of[labels], reduction="sum")
     return total / len(batch)
+
+
+@dataclass(frozen=True)
+class Curriculum:
+    """What every epoch of a training uses.
+
+    Attributes:
+        recipe: the recipe.
+        train: images that are trained on.
+        held_out: images that are watched.
+        captions: all captions.
+    """
+
+    recipe: MiniRecipe
+    train: PhotoPool
+    held_out: PhotoPool
+    captions: PhotoCaptions
+
+    @classmethod
+    def of(cls, recipe: MiniRecipe, pool: PhotoPool) -> "Curriculum":
+        """Divide the images and tokenise the captions."""
+        if recipe.images is not None:
+            chosen = torch.randperm(len(pool), generator=torch_generator(recipe.seed, "mini-images"))[: recipe.images]
+            pool = pool[chosen.sort().values]
+        held = held_out_mask(pool, recipe.held_out, recipe.seed)
+        context = int(model_config(MINI)["text_cfg"]["context_length"])
+        curriculum = cls(recipe, pool[~held], pool[held], photo_captions(context, recipe.seed, recipe.filled))
+        if not curriculum.per_epoch:
+            raise FedCoPLError(
+                f"{len(curriculum.train)} images make no batch of {recipe.batch_size}; use more images or smaller "
+                "batches"
+            )
+        return curriculum
+
+    @property
+    def per_epoch(self) -> int:
+        """Steps of an epoch."""
+        return len(self.train) // self.recipe.batch_size
+
+    def __repr__(self) -> str:
+        return f"Curriculum({len(self.train)} images, {len(self.held_out)} held out)"
