@@ -72,9 +72,8 @@ def _add_where(parser: argparse.ArgumentParser) -> None:
 
 def add_plan_options(parser: argparse.ArgumentParser) -> None:
     """The options of ``plan``."""
-    parser.description = (
-        "Measures this machine for a few seconds, then says runs, FLOPs, hours and memory; runs nothing."
-    )
+    told = "Measures this machine for a few seconds, then says runs, FLOPs, hours and memory; runs nothing."
+    parser.description = told
     add_profile(parser)
     parser.add_argument("--items", nargs="+", metavar="ITEM", help="ids such as fedcopl_main_table1 (default: all)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
@@ -113,13 +112,7 @@ def bench_prompt_step(options: argparse.Namespace) -> int:
             ]
             table = pd.concat([table, pd.DataFrame([asdict(timing)])], ignore_index=True)
             parts = pd.concat([parts, pd.DataFrame(seconds)], ignore_index=True)
-            print(
-                f"{backbone} {classes:>3} classes {timing.dtype}: {timing.seconds_plain:.3f} s -> "
-                f"{timing.seconds:.3f} s, {timing.speed_up:.2f}x, memory x{timing.memory_ratio:.2f}, logits differ by "
-                f"{timing.logit_difference:.1e}, {timing.gflop_per_second:.0f} of {timing.ceiling:.0f} GFLOP/s "
-                f"({timing.share_of_ceiling:.0%})\n    {timing.reason}",
-                flush=True,
-            )
+            print(timing, flush=True)
         for path, rows in zip(paths, (table, parts), strict=True):  # an interrupted bench goes on from here
             write_atomic(path, _csv(rows))
     about = {"weights": "random", "clock": sorted(set(table["clock"])),
@@ -142,16 +135,7 @@ def bench_sage_step(options: argparse.Namespace) -> int:
             compiled=options.compile, exact=options.exact,
         ):  # fmt: skip
             rows.append(asdict(timing))
-            errors = ""
-            if timing.error is not None and timing.error_plain is not None:
-                errors = f"; from a step in float64: plain form {timing.error_plain:.1e}, ours {timing.error:.1e}"
-            print(
-                f"width {width:g} {timing.dtype}: {timing.seconds_plain:.3f} s -> {timing.seconds:.3f} s, "
-                f"{timing.speed_up:.2f}x, {timing.share_of_ceiling:.0%} of {timing.ceiling:.0f} GFLOP/s that matrix "
-                f"products reach, of which views {timing.seconds_views:.3f} s; views differ by "
-                f"{timing.view_difference:.1e}, parameters by {timing.parameter_difference:.1e} of the step{errors}",
-                flush=True,
-            )
+            print(timing, flush=True)
     title = "One local step of SAGE, plain form against ours"
     return _write(folder, "sage", title, pd.DataFrame(rows), options.device)
 
@@ -165,12 +149,7 @@ def bench_explorers(options: argparse.Namespace) -> int:
     rows = []
     for timing in bench_widgets(options.clients, options.classes, options.images, options.moves):
         rows.append(asdict(timing))
-        print(
-            f"{timing.widget}, {timing.control}: {1000 * timing.seconds:.0f} ms, slowest {1000 * timing.worst:.0f} ms, "
-            f"CPU {1000 * timing.seconds_cpu:.0f} ms; "
-            f"a new figure {1000 * timing.seconds_new:.0f} ms of CPU",
-            flush=True,
-        )
+        print(timing, flush=True)
     table = pd.DataFrame(rows)
     return _write(folder, "widgets", "One move of each explorer", table, "cpu", draw_widget_bench(table))
 

@@ -18,9 +18,6 @@ class Shape:
     visual_depth: int = 11  # prompted image layers
     stem: int = 0  # multiply-adds of one image before the first prompted layer
 
-    def __repr__(self) -> str:
-        return f"Shape({self.image_tokens} tokens × {self.image_width}, text × {self.text_width})"
-
     def image_forward(self, images: int) -> int:
         """Image features from what enters the first layer, FLOP."""
         return images * sum(sum(self._image_layer(i)) for i in range(self.image_layers)) * 2 + self._prompts() * 2
@@ -80,7 +77,7 @@ class Shape:
         )
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class PoolShape(Shape):
     """A ModifiedResNet, whose one attention layer has a single query and no MLP."""
 

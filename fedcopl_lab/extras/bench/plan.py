@@ -26,24 +26,14 @@ Sizes = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class RunPlan:
-    """The cost of one run.
+    """The cost of one run."""
 
-    Attributes:
-        steps: optimiser steps over all clients and rounds.
-        images_trained: images that pass forward and backward.
-        images_scored: images that pass forward only, for labels and tests.
-        flop: floating-point operations that the exact form cannot avoid; of SAGE's methods those of their
-            convolutions and products.
-        seconds: estimated time.
-        bytes: estimated largest memory of the process; images mapped from a file do not count.
-    """
-
-    steps: int
-    images_trained: int
-    images_scored: int
-    flop: float
-    seconds: float
-    bytes: float
+    steps: int  # optimiser steps over all clients and rounds
+    images_trained: int  # images that pass forward and backward
+    images_scored: int  # images that pass forward only, for labels and tests
+    flop: float  # that the exact form cannot avoid; of SAGE's methods those of their convolutions and products
+    seconds: float  # estimated time
+    bytes: float  # estimated largest memory of the process; images mapped from a file do not count
 
     def __repr__(self) -> str:
         size = f"{self.flop / 1e12:.1f} TFLOP, {self.seconds:.0f} s, {self.bytes / 1e9:.1f} GB"
@@ -74,8 +64,6 @@ def plan_run(
 
     >>> plan_run(lab.configure("smoke"), gflops=20.0).steps
     420
-
-    Shown by the command ``fedcopl-lab plan``.
     """
     if isinstance(config, SageConfig):
         sizes = sizes or data_sizes(config.dataset, config.image_size)

@@ -75,9 +75,13 @@ class StepTiming:
     clock: str  # "cpu": seconds of this process; "wall" where several threads or a GPU work
     load: float  # the machine's load average when the cell began, 1 for one busy core
 
-    def __repr__(self) -> str:
-        cell = f"{self.backbone} {self.classes} classes {self.dtype}"
-        return f"StepTiming({cell}: {self.speed_up:.2f}x, {self.share_of_ceiling:.0%} of the ceiling)"
+    def __str__(self) -> str:
+        return (
+            f"{self.backbone} {self.classes:>3} classes {self.dtype}: {self.seconds_plain:.3f} s -> "
+            f"{self.seconds:.3f} s, {self.speed_up:.2f}x, memory x{self.memory_ratio:.2f}, logits differ by "
+            f"{self.logit_difference:.1e}, {self.gflop_per_second:.0f} of {self.ceiling:.0f} GFLOP/s "
+            f"({self.share_of_ceiling:.0%})\n    {self.reason}"
+        )
 
     @property
     def reason(self) -> str:
@@ -104,9 +108,7 @@ def bench_step(
     repeats: int = 5,
     device: str = "cpu",
 ) -> Iterator[tuple[StepTiming, dict[str, float], dict[str, float]]]:
-    """Time one training step (forward and backward) in the plain form and in ours.
-
-    Both start from what training starts from: the plain form from pixels, ours from the cached stem output.
+    """Time a training step, forward and backward: the plain form from pixels, ours from the cached stem output.
 
     Args:
         backbones: ``"ViT-B-32"``, ``"ViT-B-16"`` or ``"tiny"``.
@@ -125,8 +127,6 @@ def bench_step(
     >>> timing, _, _ = next(bench_step(["tiny"], [10], ["fp32"], batch=8, repeats=1))
     >>> timing.logit_difference < 1e-4
     True
-
-    The command is ``fedcopl-lab bench step``.
     """
     _check(backbones, classes, dtypes, batch, repeats)
     keep_freed_memory()

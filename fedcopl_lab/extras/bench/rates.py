@@ -47,9 +47,6 @@ class Rates:
     model_bytes: int  # the frozen weights, with the copies that the fast form keeps
     token_bytes: int  # kept per image of the data set: the stem's output
 
-    def __repr__(self) -> str:
-        return f"Rates({self.image_step * 1e3:.2f} ms per image and {self.text_step * 1e3:.1f} ms of text per step)"
-
 
 @lru_cache(maxsize=16)
 def measure_rates(
@@ -64,20 +61,9 @@ def measure_rates(
 ) -> Rates:
     """Time the parts of a run on this machine, with random weights.
 
-    With one thread the clock is that of the process, so that others on the machine disturb less.
-
-    Args:
-        clip: model name.
-        n_classes: classes whose texts are encoded.
-        batch: images of the timed step, of each client.
-        device: where.
-        precision: of training.
-        repeats: timed calls of each part; the median counts.
-        clients: clients that share a forward pass.
-        gflops: sustained GFLOP/s of another machine, which then replaces every measured time; None: measure.
-
-    Raises:
-        FedCoPLError: a model whose FLOPs are not known here, or a rate that is not positive.
+    ``clients`` share a forward pass of ``batch`` images each; the median of ``repeats`` calls counts. ``gflops``, the
+    sustained GFLOP/s of another machine, replaces every measured time. A model whose FLOPs are not known here is an
+    error.
 
     >>> measure_rates("tiny", 10, repeats=1).token_bytes
     6528
@@ -166,21 +152,12 @@ class SageRates:
     model_bytes: int  # the model's parameters and buffers
     base_bytes: int  # the process before model and data
 
-    def __repr__(self) -> str:
-        return f"SageRates({self.step * 1e3:.1f} ms per step, {self.score * 1e3:.2f} ms per scored image)"
-
 
 def measure_sage_rates(config: SageConfig, side: int, gflops: float | None = None, repeats: int = 3) -> SageRates:
     """Time a method's local step and the scoring of images, on noise of that size; a compiled run as if not compiled.
 
-    Args:
-        config: the run.
-        side: height and width of its images.
-        gflops: sustained GFLOP/s of another machine, which then replaces every measured time; None: measure.
-        repeats: timed steps; the median counts.
-
-    Raises:
-        FedCoPLError: a rate that is not positive.
+    ``side`` is height and width of its images; the median of ``repeats`` steps counts. ``gflops``, the sustained
+    GFLOP/s of another machine, replaces every measured time.
 
     >>> measure_sage_rates(lab.configure("smoke", method="SAGE"), side=8, repeats=1).model_bytes
     318440
@@ -237,17 +214,10 @@ def _measured(config: SageConfig, repeats: int) -> SageRates:
         step_s, score_s = (median_time(part, device, repeats) for part in (step, score))
     score_s /= _SCORED
     round_s = timed(lambda: method.step(state), device)
-    return SageRates(
-        step=step_s,
-        score=score_s,
-        client=max(round_s - config.n_clients * step_s - len(setting.tests) * score_s, 0.0) / config.n_clients,
-        step_flop=step_flop,
-        score_flop=score_flop / _SCORED,
-        step_bytes=step_bytes,
-        score_bytes=score_bytes / _SCORED,
-        model_bytes=sum(value.nbytes for value in state.model.values()),
-        base_bytes=base,
-    )
+    rest_s = max(round_s - config.n_clients * step_s - len(setting.tests) * score_s, 0.0)
+    model_bytes = sum(value.nbytes for value in state.model.values())
+    per_image = (score_flop / _SCORED, step_bytes, score_bytes / _SCORED)
+    return SageRates(step_s, score_s, rest_s / config.n_clients, step_flop, *per_image, model_bytes, base)
 
 
 def _noise(config: SageConfig) -> SemiSetting:

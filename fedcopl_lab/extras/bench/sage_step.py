@@ -55,9 +55,16 @@ class SageTiming:
     threads: int  # CPU threads
     repeats: int  # timed steps of each form
 
-    def __repr__(self) -> str:
-        cell = f"width {self.width:g} {self.dtype}"
-        return f"SageTiming({cell}: {self.speed_up:.2f}x, {self.share_of_ceiling:.0%} of the ceiling)"
+    def __str__(self) -> str:
+        errors = ""
+        if self.error is not None and self.error_plain is not None:
+            errors = f"; from a step in float64: plain form {self.error_plain:.1e}, ours {self.error:.1e}"
+        return (
+            f"width {self.width:g} {self.dtype}: {self.seconds_plain:.3f} s -> {self.seconds:.3f} s, "
+            f"{self.speed_up:.2f}x, {self.share_of_ceiling:.0%} of {self.ceiling:.0f} GFLOP/s that matrix "
+            f"products reach, of which views {self.seconds_views:.3f} s; views differ by "
+            f"{self.view_difference:.1e}, parameters by {self.parameter_difference:.1e} of the step{errors}"
+        )
 
 
 def bench_sage(
@@ -75,7 +82,7 @@ def bench_sage(
 
     Args:
         width: of ResNet-8.
-        dtypes: ``"fp32"`` and ``"bf16"``, of our form.
+        dtypes: ``"fp32"`` and ``"bf16"``, of our form; one timing for each.
         labelled: labelled images of a step.
         unlabelled: unlabelled images of a step, at most 1,000.
         repeats: timed steps of each form, after one that is not timed.
@@ -84,18 +91,18 @@ def bench_sage(
         compiled: compile our form's models, which takes a C++ compiler and half a minute.
         exact: also take the step in float64 and tell both forms' distance to it; slow, and 10 GB at width 4.
 
-    Returns:
-        One timing per dtype.
-
     Raises:
         FedCoPLError: an unknown dtype, or numbers out of range.
 
     >>> next(bench_sage(width=0.25, dtypes=["fp32"], labelled=4, unlabelled=8, repeats=1)).view_difference < 1e-5
     True
-
-    The command is ``fedcopl-lab bench sage``.
     """
-    _check(dtypes, labelled, unlabelled, repeats)
+    check_dtypes(dtypes)
+    if not dtypes:
+        raise FedCoPLError("nothing to time; name at least one dtype")
+    check_counts(labelled=labelled, unlabelled=unlabelled, repeats=repeats)
+    if max(labelled, unlabelled) > 1000:
+        raise FedCoPLError(f"a step of {labelled} + {unlabelled} images; the bench's digits carry up to 1000 of each")
     settings = {
         dtype: SemiSetting.of(configure(
             "paper", method="SAGE", dataset="digits", image_size=IMAGE_SIZE, n_clients=1, participation=1.0,
@@ -111,7 +118,7 @@ def bench_sage(
     gflop = _gflop(SemiSetting.of(replace(first.config, compile=False)), samples)
     times: dict[str, list[float]] = {name: [] for name in ("plain", *dtypes)}
     ceilings: dict[str, list[float]] = {name: [] for name in dtypes}
-    differences: dict[str, tuple[float, float]] = {}
+    differences: dict[str, dict[str, float]] = {}
     errors: dict[str, float | None] = dict.fromkeys(("plain", *dtypes))
     for step in range(repeats + 1):  # the first is compared, the others are timed
         return_freed_memory()
@@ -125,22 +132,23 @@ def bench_sage(
                 times[dtype].append(timed(partial(form.step, step), device, time.perf_counter))
                 ceilings[dtype].append(matmul_rate(dtype, device))
             else:
-                differences[dtype] = view_difference(plain, form), change_apart(form.model, plain.model, form.start)
+                apart = change_apart(form.task.model, plain.model, form.start)
+                differences[dtype] = {"view_difference": view_difference(plain, form), "parameter_difference": apart}
         if exact and not step:
             reference = exact_step(first, plain, samples[0])
-            forms = {"plain": plain.model} | {dtype: form.model for dtype, form in ours.items()}
+            forms = {"plain": plain.model} | {dtype: form.task.model for dtype, form in ours.items()}
             errors = {name: change_apart(model, reference, plain.start) for name, model in forms.items()}
     median = {name: statistics.median(values) for name, values in times.items()}
     for dtype, form in ours.items():
         ceiling, rate = statistics.median(ceilings[dtype]), gflop / median[dtype]
-        views = [timed(partial(form.batch, 0), device, time.perf_counter) for _ in range(repeats)]
+        views = [timed(partial(form.views, 0), device, time.perf_counter) for _ in range(repeats)]
         yield SageTiming(
             width=width, dtype=dtype, labelled=labelled, unlabelled=unlabelled,
             seconds_plain=median["plain"], seconds=median[dtype], speed_up=median["plain"] / median[dtype],
             seconds_views=statistics.median(views),
             gflop=gflop, gflop_per_second=rate, ceiling=ceiling, share_of_ceiling=rate / ceiling,
-            view_difference=differences[dtype][0], parameter_difference=differences[dtype][1],
-            error_plain=errors["plain"], error=errors[dtype], channels_last=channels_last, compiled=compiled,
+            **differences[dtype], error_plain=errors["plain"], error=errors[dtype],
+            channels_last=channels_last, compiled=compiled,
             device=hardware_of(device), threads=torch.get_num_threads(), repeats=repeats,
         )  # fmt: skip
 
@@ -183,33 +191,27 @@ class OurForm:
             self.task.global_model.compile()
         self.task.optimiser = self.task.sgd(self.task.model.parameters())
 
-    @property
-    def model(self) -> ResNet8:
-        """The model in training."""
-        return self.task.model
-
-    def batch(self, index: int) -> Batch:
-        """A sample's views."""
+    def views(self, index: int) -> tuple[Tensor, Tensor, Tensor]:
+        """A sample's labelled images, and its unlabelled ones in weak and in strong views."""
         sample, images, found = self.samples[index], self.setting.images, self.setting.training
-        labelled = weak_view(images[sample.labelled], sample.labelled_draws)
         pool = images[sample.pool]
+        labelled = weak_view(images[sample.labelled], sample.labelled_draws)
         weak = weak_view(pool, sample.weak_draws)
         strong = strong_view(pool, sample.strong_draws, self.setting.config.cutout)
         one, two, three = (normalise(part, found.mean, found.std) for part in (labelled, weak, strong))
-        labels = self.setting.labels[sample.labelled]
-        return Batch(labelled=one, labels=labels, weak=two, strong=three, places=sample.pool)
+        return one, two, three
 
     def step(self, index: int) -> None:
         """A sample's step, views included."""
-        self.task.recipe.step(self.task, self.batch(index))
+        sample, (labelled, weak, strong) = self.samples[index], self.views(index)
+        labels = self.setting.labels[sample.labelled]
+        batch = Batch(labelled=labelled, labels=labels, weak=weak, strong=strong, places=sample.pool)
+        self.task.recipe.step(self.task, batch)
 
 
 def view_difference(plain: PlainForm, ours: OurForm) -> float:
     """Largest difference of the first sample's normalised views."""
-    batch = ours.batch(0)
-    assert batch.weak is not None
-    assert batch.strong is not None
-    both = zip(plain.views, (batch.labelled, batch.weak, batch.strong), strict=True)
+    both = zip(plain.views, ours.views(0), strict=True)
     return max(float((a - b).abs().max()) for a, b in both)
 
 
@@ -255,12 +257,3 @@ def _draw_sample(setting: SemiSetting, step: int) -> Sample:
         weak_draws=draw_weak(n_u, IMAGE_SIZE, generator),
         strong_draws=draw_strong(n_u, IMAGE_SIZE, generator),
     )
-
-
-def _check(dtypes: Sequence[str], labelled: int, unlabelled: int, repeats: int) -> None:
-    check_dtypes(dtypes)
-    if not dtypes:
-        raise FedCoPLError("nothing to time; name at least one dtype")
-    check_counts(labelled=labelled, unlabelled=unlabelled, repeats=repeats)
-    if max(labelled, unlabelled) > 1000:
-        raise FedCoPLError(f"a step of {labelled} + {unlabelled} images; the bench's digits carry up to 1000 of each")

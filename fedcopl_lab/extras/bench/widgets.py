@@ -13,18 +13,7 @@ import torch
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.extras.bench.timing import check_counts, load_average
-from fedcopl_lab.report._style import (
-    BLUE,
-    DOUBLE,
-    FAINT,
-    INK,
-    QUIET,
-    Picture,
-    file_bytes,
-    new_figure,
-    percent_axis,
-    style,
-)
+from fedcopl_lab.report import _style as look
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.widgets._allocation import AllocationScene, explore_allocation
 from fedcopl_lab.widgets._canvas import DASHED
@@ -57,29 +46,19 @@ class WidgetTiming:
     threads: int  # CPU threads
     load: float  # processes that want a core meanwhile, this one among them
 
-    def __repr__(self) -> str:
-        return f"WidgetTiming({self.widget}, {self.control}: {1000 * self.seconds:.0f} ms a move)"
+    def __str__(self) -> str:
+        times = (self.seconds, self.worst, self.seconds_cpu, self.seconds_new)
+        move, worst, cpu, new = (f"{1000 * seconds:.0f} ms" for seconds in times)
+        return f"{self.widget}, {self.control}: {move}, slowest {worst}, CPU {cpu}; a new figure {new} of CPU"
 
 
 def bench_widgets(clients: int = 10, classes: int = 10, images: int = 1000, moves: int = 12) -> Iterator[WidgetTiming]:
     """Time the moves of every explorer on made-up scores and rows; the partition divides the embedded digits.
 
-    Args:
-        clients: number of clients K.
-        classes: number of classes C.
-        images: images of each client.
-        moves: timed moves of each explorer, after two that are not timed.
-
-    Returns:
-        One timing for each explorer.
-
-    Raises:
-        FedCoPLError: numbers below 2.
+    Each explorer makes two moves that are not timed and then ``moves`` that are; numbers below 2 are an error.
 
     >>> next(bench_widgets(clients=2, classes=3, images=20, moves=2)).widget
     'thresholds'
-
-    The command is ``fedcopl-lab bench widgets``.
     """
     check_counts(2, clients=clients, classes=classes, images=images, moves=moves)
     catalogue = Catalogue([made_up_scores(clients, classes, images)])
@@ -106,14 +85,8 @@ def bench_widgets(clients: int = 10, classes: int = 10, images: int = 1000, move
         )  # fmt: skip
 
 
-def draw_widget_bench(table: pd.DataFrame) -> Picture:
+def draw_widget_bench(table: pd.DataFrame) -> look.Picture:
     """Milliseconds of a move of each explorer, beside a new figure each time and the limit.
-
-    Args:
-        table: rows of ``bench widgets``.
-
-    Raises:
-        FedCoPLError: a table without rows or columns.
 
     >>> draw_widget_bench(pd.DataFrame([vars(next(bench_widgets(clients=2, classes=3, images=20, moves=2)))]))
     <...Figure...>
@@ -122,20 +95,25 @@ def draw_widget_bench(table: pd.DataFrame) -> Picture:
     missing = [name for name in needed if name not in table.columns]
     if missing or table.empty:
         raise FedCoPLError(f"the table has {len(table)} rows and lacks {missing}; pass the rows of `bench widgets`")
-    with style():
-        figure = new_figure(DOUBLE, 0.9 + 0.33 * len(table))
+    with look.style():
+        figure = look.new_figure(look.DOUBLE, 0.9 + 0.33 * len(table))
         axes = figure.subplots()
         places = np.arange(len(table))
-        axes.barh(places + 0.19, 1000 * table["seconds_new"], 0.34, facecolor=FAINT, edgecolor=QUIET, linewidth=0.7,
-                  label="a new figure, CPU time")  # fmt: skip
-        axes.barh(places - 0.19, 1000 * table["seconds_cpu"], 0.34, color=BLUE, label="changed in place, CPU time")
-        axes.plot(1000 * table["seconds"], places - 0.19, "|", color=INK, markersize=8,
+        new: dict[str, Any] = {
+            "facecolor": look.FAINT,
+            "edgecolor": look.QUIET,
+            "linewidth": 0.7,
+            "label": "a new figure, CPU time",
+        }
+        axes.barh(places + 0.19, 1000 * table["seconds_new"], 0.34, **new)
+        axes.barh(places - 0.19, 1000 * table["seconds_cpu"], 0.34, color=look.BLUE, label="changed in place, CPU time")
+        axes.plot(1000 * table["seconds"], places - 0.19, "|", color=look.INK, markersize=8,
                   label=f"on the clock, {table['load'].max():.0f} processes at work")  # fmt: skip
-        axes.axvline(1000 * LIMIT, color=INK, linewidth=0.8, linestyle=DASHED)
+        axes.axvline(1000 * LIMIT, color=look.INK, linewidth=0.8, linestyle=DASHED)
         axes.set_yticks(places, list(table["widget"]))
         axes.invert_yaxis()
         axes.set_xlabel("milliseconds from a move to the finished picture (median; dashed: the limit)")
-        percent_axis(axes, "x")
+        look.percent_axis(axes, "x")
         figure.legend(loc="outside upper center", ncols=3)
     return figure
 
@@ -178,7 +156,7 @@ def made_up_rounds(clients: int, classes: int, rounds: int = 20, seed: int = 0) 
 def _new_picture(new_scene: Callable[[], Any], params: Any) -> bytes:
     scene = new_scene()
     scene.show(params)
-    return file_bytes(scene.figure, "png", 110)
+    return look.file_bytes(scene.figure, "png", 110)
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, float]:

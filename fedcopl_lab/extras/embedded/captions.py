@@ -38,18 +38,11 @@ FILLER_TEMPLATES = 1000
 
 @dataclass(frozen=True, repr=False)
 class Captions:
-    """Every caption of every name, tokenised.
+    """Every caption of every name, tokenised; names are ``zero, 0, one, 1, ...`` or CIFAR-10's, CIFAR-100's, coarse."""
 
-    Attributes:
-        tokens: start token, words, end token, zeros, of each name in each template. Names of the digits are
-            ``zero, 0, one, 1, ...``; of photographs those of CIFAR-10, of CIFAR-100 and the coarse ones.
-        token_ids: the vocabulary rows that the captions use, ascending; the last one is the end token.
-        n_written: templates that are written; the others are of random words.
-    """
-
-    tokens: Int[Tensor, "templates names context"]
-    token_ids: Int[Tensor, "used"]
-    n_written: int
+    tokens: Int[Tensor, "templates names context"]  # start token, words, end token, zeros
+    token_ids: Int[Tensor, "used"]  # the vocabulary rows that captions use, ascending; the last is the end token
+    n_written: int  # templates that are written; the others are of random words
 
     @cached_property
     def rows(self) -> Int[Tensor, "templates names context"]:
@@ -62,15 +55,10 @@ class Captions:
 
 @dataclass(frozen=True, repr=False)
 class PhotoCaptions(Captions):
-    """Captions of CIFAR's classes.
+    """Captions of CIFAR's classes."""
 
-    Attributes:
-        spans: set name, or ``"coarse"``, -> its first name and the one after its last.
-        coarse_of: coarse name of each of CIFAR-100's classes.
-    """
-
-    spans: Mapping[str, tuple[int, int]]
-    coarse_of: Int[Tensor, "100"]
+    spans: Mapping[str, tuple[int, int]]  # set name, or "coarse" -> its first name and the one after its last
+    coarse_of: Int[Tensor, "100"]  # coarse name of each of CIFAR-100's classes
 
 
 def filler_templates(count: int, generator: torch.Generator, words: Sequence[str] = FILLER_WORDS) -> list[str]:
@@ -92,17 +80,11 @@ def digit_captions(context_length: int, fillers: Sequence[str] = ()) -> Captions
 
 
 def photo_captions(context_length: int, seed: int, n_filled: int) -> PhotoCaptions:
-    """Every class of CIFAR-10 and CIFAR-100 and every coarse name in every template.
-
-    Args:
-        context_length: text positions of the model.
-        seed: of the templates of random words, none of which is in a name.
-        n_filled: how many of these.
-    """
+    """Every class of CIFAR-10 and CIFAR-100 and every coarse name, in written templates and some of random words."""
     groups = {name: load_manifest(name).classes for name in PHOTO_SETS} | {"coarse": tuple(COARSE)}
     names = [label for labels in groups.values() for label in labels]
     taken = {word for name in names for word in name.split()}
-    words = [word for word in FILLER_WORDS if word not in taken]
+    words = [word for word in FILLER_WORDS if word not in taken]  # no filler is in a name
     fillers = filler_templates(n_filled, torch_generator(seed, "mini-fillers"), words)
     tokens, token_ids = _tokenise((*PHOTO_TEMPLATES, *fillers), names, context_length)
     spans, start = {}, 0

@@ -18,17 +18,8 @@ from torch import Tensor
 
 from fedcopl_lab.data import Dataset, load_dataset, load_manifest, resized
 from fedcopl_lab.data._seen import TAILS, seen_positions, seen_sha256
-from fedcopl_lab.extras.embedded.captions import (
-    COARSE,
-    DIGIT_WORDS,
-    FILLER_TEMPLATES,
-    FILLER_WORDS,
-    MOST_FILLER_WORDS,
-    PHOTO_SETS,
-    PHOTO_TEMPLATES,
-    TEMPLATES,
-    ZERO_SHOT_TEMPLATE,
-)
+from fedcopl_lab.extras.embedded import captions
+from fedcopl_lab.extras.embedded.captions import DIGIT_WORDS, PHOTO_SETS, TEMPLATES, ZERO_SHOT_TEMPLATE
 from fedcopl_lab.extras.embedded.glyphs import HELD_OUT_FACES, TRAIN_FACES, Distortion, draw_glyphs
 from fedcopl_lab.extras.embedded.recipes import MiniRecipe
 from fedcopl_lab.models._checkpoint import model_config
@@ -42,17 +33,11 @@ _TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Accuracy of a frozen model with one caption for each class.
+    """Accuracy of a frozen model with one caption for each class."""
 
-    Attributes:
-        overall: share of all images that are right, 0..1.
-        per_class: the same share for each class, in label order.
-        predicted: share of the images that each class is predicted for.
-    """
-
-    overall: float
-    per_class: tuple[float, ...]
-    predicted: tuple[float, ...]
+    overall: float  # share of all images that are right, 0..1
+    per_class: tuple[float, ...]  # the same share for each class, in label order
+    predicted: tuple[float, ...]  # share of the images that each class is predicted for
 
     def __repr__(self) -> str:
         low, high = min(self.per_class), max(self.per_class)
@@ -75,12 +60,7 @@ def evaluate_tiny(clip: CLIPBundle, templates: tuple[str, ...] = (ZERO_SHOT_TEMP
 
 
 def evaluate_photos(clip: CLIPBundle, dataset: Dataset) -> Accuracy:
-    """Accuracy on a data set's test images with the set's own template, before any training of prompts.
-
-    Args:
-        clip: a frozen model for images of the set's size.
-        dataset: CIFAR-10, CIFAR-100 or a part of one.
-    """
+    """Accuracy on a data set's test images with the set's own template, before any training of prompts."""
     features = _image_features(clip, dataset.images[dataset.test_indices], at_once=512)
     return _accuracy(clip, features, dataset.test_labels, dataset.template, dataset.class_names)
 
@@ -107,8 +87,8 @@ def _accuracy(
     template: str,
     names: Sequence[str],
 ) -> Accuracy:
-    captions = clip.tokenizer([template.format(name) for name in names])
-    chosen = (features @ clip.model.encode_text(captions, normalize=True).T).argmax(dim=1)
+    texts = clip.model.encode_text(clip.tokenizer([template.format(name) for name in names]), normalize=True)
+    chosen = (features @ texts.T).argmax(dim=1)
     right = (chosen == labels).double()
     per_class = tuple(right[labels == label].mean().item() for label in range(len(names)))
     return Accuracy(
@@ -117,14 +97,7 @@ def _accuracy(
 
 
 def make_card(clip: CLIPBundle, recipe: dict[str, Any], *, minutes: float, n_bytes: int) -> dict[str, Any]:
-    """Measure a model of digits and put everything a reader must know about it in one table.
-
-    Args:
-        clip: the trained model.
-        recipe: the fields of the recipe.
-        minutes: wall-clock minutes of drawing and training.
-        n_bytes: size of the weights file.
-    """
+    """Measure a trained model of digits and put everything a reader must know about it in one table."""
     digits, bare = evaluate_tiny(clip, (ZERO_SHOT_TEMPLATE, "{}."))
     trained_on = Distortion(**recipe["distortion"])
     measured = {
@@ -133,7 +106,7 @@ def make_card(clip: CLIPBundle, recipe: dict[str, Any], *, minutes: float, n_byt
         "templates": list(TEMPLATES),
         "zero_shot_template": ZERO_SHOT_TEMPLATE,
         "digits_accuracy": round(digits.overall, 4),
-        "digits_accuracy_per_class": _rounded(digits.per_class),
+        "digits_accuracy_per_class": _round(digits.per_class),
         "digits_accuracy_bare_word": round(bare.overall, 4),
         "held_out_accuracy": round(_held_out_accuracy(clip, trained_on), 4),
         "held_out_harder_accuracy": round(_held_out_accuracy(clip, trained_on.stronger(_HARDER)), 4),
@@ -151,24 +124,15 @@ def mini_card(
     held_out: dict[str, float],
     root: str | Path | None = None,
 ) -> dict[str, Any]:
-    """The same of `mini`, measured on both test sets.
-
-    Args:
-        clip: the trained model.
-        recipe: what it was trained by.
-        minutes: wall-clock minutes of training.
-        n_bytes: size of the weights file.
-        held_out: last accuracies on held-out training images.
-        root: folder with the data sets.
-    """
+    """The same of `mini`, measured on both test sets; ``held_out``: last accuracies on held-out training images."""
     found = {name: evaluate_photos(clip, load_dataset(name, root)) for name in PHOTO_SETS}
     measured = {
         "seen": {name: {"images": len(seen_positions(name)), "sha256": seen_sha256(name)} for name in PHOTO_SETS},
-        "templates": list(PHOTO_TEMPLATES),
-        "accuracy": {name: round(one.overall, 4) for name, one in found.items()},
-        "accuracy_per_class": {name: _rounded(one.per_class) for name, one in found.items()},
-        "predicted_share_per_class": {name: _rounded(one.predicted) for name, one in found.items()},
-        "held_out_accuracy": {name: round(share, 4) for name, share in held_out.items()},
+        "templates": list(captions.PHOTO_TEMPLATES),
+        "accuracy": _round({name: one.overall for name, one in found.items()}),
+        "accuracy_per_class": _round({name: one.per_class for name, one in found.items()}),
+        "predicted_share_per_class": _round({name: one.predicted for name, one in found.items()}),
+        "held_out_accuracy": _round(held_out),
     }
     return _card(clip, asdict(recipe), measured, minutes, n_bytes, ", shared with other work")
 
@@ -188,16 +152,16 @@ def _card(
         **measured,
         "minutes": round(minutes, 1),
         "hardware": f"CPU ({platform.machine()}), {os.cpu_count()} cores{others}",
-        "versions": {
-            "open_clip": open_clip.__version__,
-            "python": platform.python_version(),
-            "torch": torch.__version__.split("+")[0],
-        },
+        "versions": {"open_clip": open_clip.__version__, "python": platform.python_version()}
+        | {"torch": torch.__version__.split("+")[0]},
     }
 
 
-def _rounded(shares: Sequence[float]) -> list[float]:
-    return [round(share, 4) for share in shares]
+def _round(shares: Any) -> Any:
+    """Four digits of a share, of all in a sequence, or of all in a mapping."""
+    if isinstance(shares, dict):
+        return {name: _round(share) for name, share in shares.items()}
+    return round(shares, 4) if isinstance(shares, float) else [round(share, 4) for share in shares]
 
 
 def card_files(card: dict[str, Any]) -> dict[str, str]:
@@ -213,7 +177,8 @@ def card_files(card: dict[str, Any]) -> dict[str, str]:
 
 def _of_digits(card: dict[str, Any]) -> dict[str, Any]:
     """What a page says that is not in the card."""
-    fillers = {"fillers": FILLER_TEMPLATES, "most_fillers": MOST_FILLER_WORDS, "filler_words": len(FILLER_WORDS)}
+    fillers = {"fillers": captions.FILLER_TEMPLATES, "most_fillers": captions.MOST_FILLER_WORDS}
+    fillers["filler_words"] = len(captions.FILLER_WORDS)
     tower = model_config(card["name"])["vision_cfg"]
     return {"tower": tower, "bend": card["recipe"]["distortion"], "words": DIGIT_WORDS, **fillers}
 
@@ -222,7 +187,7 @@ def _of_photos(card: dict[str, Any]) -> dict[str, Any]:
     classes = {name: load_manifest(name).classes for name in PHOTO_SETS}
     pairs = zip(card["accuracy_per_class"]["cifar100"], classes["cifar100"], strict=True)
     ordered = [f"{name} {100 * share:.0f} %" for share, name in sorted(pairs, reverse=True)]
-    return {"tails": TAILS, "coarse": len(COARSE), "classes": classes, "ordered": ordered}
+    return {"tails": TAILS, "coarse": len(captions.COARSE), "classes": classes, "ordered": ordered}
 
 
 def _render(template: str, values: dict[str, Any]) -> str:

@@ -73,12 +73,9 @@ class Trainer:
         self.optimisers = _optimisers(self.model, recipe)
         self.shift = recipe.prior * log_shares(curriculum.train, curriculum.captions)
 
+    @sdpa_kernel(SDPBackend.MATH)  # with so few tokens the fused kernel takes several times as long
     def step(self, batch: PhotoPool, lr: float, generator: torch.Generator, left_out: float = 0.0) -> float:
         """One update on new views of a batch, without a share of their patches; the loss before it."""
-        with sdpa_kernel(SDPBackend.MATH):  # with so few tokens the fused kernel takes several times as long
-            return self._step(batch, lr, generator, left_out)
-
-    def _step(self, batch: PhotoPool, lr: float, generator: torch.Generator, left_out: float) -> float:
         recipe, captions = self.curriculum.recipe, self.curriculum.captions
         self.patches.share, self.patches.generator = left_out, generator
         views = weak_view(batch.images, draw_weak(len(batch), batch.images.shape[-1], generator))
@@ -135,16 +132,10 @@ class Trainer:
 def fit(
     curriculum: Curriculum, folder: Path, progress: bool = True, until: int | None = None
 ) -> tuple[open_clip.CLIP, TrainingState]:
-    """Train to the recipe's last epoch from the state in a folder, or from the beginning.
+    """Train to the recipe's last epoch, or ``until`` another, from the state in a folder or from the beginning.
 
-    Args:
-        curriculum: recipe, images and captions.
-        folder: where the state is written after each epoch.
-        progress: show a progress bar.
-        until: stop after so many epochs; None: at the recipe's last.
-
-    Returns:
-        The model, with only the vocabulary rows that captions use, and the state it ended in.
+    The state is written after each epoch. Returns the model, with only the vocabulary rows that captions use, and
+    the state it ended in.
     """
     recipe, trainer = curriculum.recipe, Trainer(curriculum)
     state = find_state(folder, recipe, curriculum.per_epoch)
@@ -170,12 +161,7 @@ def fit(
 
 
 def epochs_within(minutes: float, curriculum: Curriculum) -> int:
-    """How many epochs fit into a time on this machine, from a few timed steps; at least one.
-
-    Args:
-        minutes: time for all epochs.
-        curriculum: recipe, images and captions.
-    """
+    """How many epochs fit into a time on this machine, from a few timed steps; at least one."""
     if not 0 < minutes < math.inf:
         raise FedCoPLError(f"minutes={minutes} is no time to train in; use a positive number such as 90")
     recipe, trainer = curriculum.recipe, Trainer(curriculum)
@@ -208,15 +194,11 @@ def _optimisers(model: open_clip.CLIP, recipe: MiniRecipe) -> Mapping[str, torch
     inside = set(map(id, matrices))
     others = [w for w in model.parameters() if id(w) not in inside]
     rest = torch.optim.AdamW(decay_groups(others, recipe.weight_decay), lr=recipe.lr, betas=(0.9, 0.98))
+    decay = recipe.weight_decay
     if recipe.optimiser == "adamw":
-        inner: torch.optim.Optimizer = torch.optim.AdamW(
-            matrices, lr=recipe.lr, betas=(0.9, 0.98), weight_decay=recipe.weight_decay
-        )
-    else:
-        inner = torch.optim.Muon(
-            matrices, lr=recipe.lr, weight_decay=recipe.weight_decay, adjust_lr_fn="match_rms_adamw"
-        )
-    return {"matrices": inner, "others": rest}
+        return {"matrices": torch.optim.AdamW(matrices, recipe.lr, (0.9, 0.98), weight_decay=decay), "others": rest}
+    muon = torch.optim.Muon(matrices, recipe.lr, decay, adjust_lr_fn="match_rms_adamw")
+    return {"matrices": muon, "others": rest}
 
 
 def _class_mean(right: Tensor, labels: Tensor) -> float:

@@ -20,17 +20,11 @@ from fedcopl_lab.seeding import torch_generator
 
 @dataclass(frozen=True, repr=False)
 class PhotoPool:
-    """Images to train on, of both sets together.
-
-    Attributes:
-        images: uint8 pixels.
-        labels: class within the image's own set.
-        sets: which of the sets an image is from, by place.
-    """
+    """Images to train on, of both sets together."""
 
     images: UInt8[Tensor, "n 3 h w"]
-    labels: Int[Tensor, "n"]
-    sets: Int[Tensor, "n"]
+    labels: Int[Tensor, "n"]  # class within the image's own set
+    sets: Int[Tensor, "n"]  # place of the image's set in PHOTO_SETS
 
     def __len__(self) -> int:
         return len(self.images)
@@ -43,19 +37,13 @@ class PhotoPool:
 
 
 def photo_pool(root: str | Path | None = None) -> PhotoPool:
-    """The recorded images of CIFAR-10 and CIFAR-100 that `mini` sees.
-
-    Args:
-        root: folder with the data sets, as ``load_dataset`` takes it.
-    """
-    images, labels, sets = [], [], []
+    """The recorded images of CIFAR-10 and CIFAR-100 that `mini` sees; ``root`` as ``load_dataset`` takes it."""
+    parts = []
     for place, name in enumerate(PHOTO_SETS):
         dataset = load_dataset(name, root)
         chosen = dataset.train_indices[torch.tensor(seen_positions(name))]
-        images.append(dataset.images[chosen])
-        labels.append(dataset.labels[chosen])
-        sets.append(torch.full((len(chosen),), place))
-    return PhotoPool(torch.cat(images), torch.cat(labels), torch.cat(sets))
+        parts.append((dataset.images[chosen], dataset.labels[chosen], torch.full((len(chosen),), place)))
+    return PhotoPool(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
 
 
 def held_out_mask(pool: PhotoPool, share: float, seed: int) -> Bool[Tensor, "n"]:
@@ -97,19 +85,9 @@ def photo_loss(
 ) -> Float[Tensor, ""]:
     """CLIP's contrastive loss from image to caption, with one caption for each name of the image's own set.
 
-    In a batch the same few names would appear many times as captions of different images; comparing each
-    image with every name of its set once is the same task without these duplicates. CIFAR-100's images are
-    also compared with the coarse names.
-
-    Args:
-        logits: scaled cosines of images and captions of all names.
-        batch: whose labels are the targets.
-        captions: where each set's names stand.
-        shift: added to the logits while training; see ``MiniRecipe.prior``.
-        coarse: weight of the coarse names' loss.
-
-    Returns:
-        Mean over the images.
+    Comparing each image with every name of its set once avoids that a batch repeats the same few names as captions
+    of different images. CIFAR-100's images are also compared with the coarse names, with weight ``coarse``.
+    ``shift`` is added to the logits, the scaled cosines; see ``MiniRecipe.prior``. Returns the mean over the images.
     """
     total = logits.new_zeros(())
     for place, name in enumerate(PHOTO_SETS):
@@ -125,14 +103,7 @@ def photo_loss(
 
 @dataclass(frozen=True)
 class Curriculum:
-    """What every epoch of a training uses.
-
-    Attributes:
-        recipe: the recipe.
-        train: images that are trained on.
-        held_out: images that are watched.
-        captions: all captions.
-    """
+    """What every epoch of a training uses: recipe, images to train on and to watch, captions."""
 
     recipe: MiniRecipe
     train: PhotoPool
@@ -149,10 +120,8 @@ class Curriculum:
         context = int(model_config(MINI)["text_cfg"]["context_length"])
         curriculum = cls(recipe, pool[~held], pool[held], photo_captions(context, recipe.seed, recipe.filled))
         if not curriculum.per_epoch:
-            raise FedCoPLError(
-                f"{len(curriculum.train)} images make no batch of {recipe.batch_size}; use more images or smaller "
-                "batches"
-            )
+            few = f"{len(curriculum.train)} images make no batch of {recipe.batch_size}"
+            raise FedCoPLError(f"{few}; use more images or smaller batches")
         return curriculum
 
     @property

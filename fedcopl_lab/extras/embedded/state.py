@@ -21,23 +21,14 @@ LAST, FLAT = "last.safetensors", "flat.safetensors"
 
 @dataclass(frozen=True, repr=False)
 class TrainingState:
-    """Where a training stands; batches and views follow from the seed and the epoch.
-
-    Attributes:
-        recipe: of the training.
-        epoch: epochs that are done.
-        per_epoch: steps of an epoch.
-        tensors: model and optimisers, by name.
-        curve: what was measured after each epoch.
-        seconds: time spent so far.
-    """
+    """Where a training stands; batches and views follow from the seed and the epoch."""
 
     recipe: MiniRecipe
-    epoch: int
-    per_epoch: int
-    tensors: Mapping[str, Tensor]
-    curve: tuple[Mapping[str, float], ...] = ()
-    seconds: float = 0.0
+    epoch: int  # completed epochs
+    per_epoch: int  # steps of an epoch
+    tensors: Mapping[str, Tensor]  # of model and optimisers, by name
+    curve: tuple[Mapping[str, float], ...] = ()  # what was measured after each epoch
+    seconds: float = 0.0  # time spent so far
 
     @property
     def is_flat(self) -> bool:
@@ -84,12 +75,9 @@ def write_state(folder: Path, state: TrainingState) -> None:
 
 
 def find_state(folder: Path, recipe: MiniRecipe, per_epoch: int) -> TrainingState | None:
-    """The state that a training can go on from; None when the folder holds none.
+    """The state that a training can go on from; None when the folder holds none, an error when of other recipes.
 
-    A recipe that differs in its epochs alone goes on from a state whose learning rate both have flat.
-
-    Raises:
-        FedCoPLError: the folder holds states of other recipes only, or a file that is no state.
+    A recipe that differs in its epochs alone goes on from a state before either lets the learning rate fall.
     """
     found = [read_state(folder / name) for name in (LAST, FLAT) if (folder / name).is_file()]
     for state in found:
@@ -104,11 +92,7 @@ def find_state(folder: Path, recipe: MiniRecipe, per_epoch: int) -> TrainingStat
 
 
 def read_state(path: Path) -> TrainingState:
-    """The state in a file.
-
-    Raises:
-        FedCoPLError: the file is none.
-    """
+    """The state in a file; an error when it holds none."""
     try:
         with safe_open(path, framework="pt") as file:
             note: dict[str, Any] = json.loads(file.metadata()["state"])

@@ -34,17 +34,9 @@ def contrastive_loss(
 ) -> Float[Tensor, ""]:
     """CLIP's symmetric contrastive loss where several captions fit an image and several images a caption.
 
-    With ten digits, most pairs of a batch that are not "the" pair still belong together. The target of each
-    row is therefore spread evenly over all entries of its digit instead of being on the diagonal; with one
-    image and one caption per digit it is CLIP's loss. A caption whose digit no image shows has no target
-    and adds nothing.
-
-    Args:
-        image_features: unit rows.
-        text_features: unit rows.
-        image_labels: the digit each image shows.
-        caption_labels: the digit each caption names.
-        logit_scale: the factor on the cosines.
+    The target of each row is spread evenly over all entries of its digit instead of being on the diagonal; with one
+    image and one caption per digit it is CLIP's loss. A caption whose digit no image shows has no target and adds
+    nothing. Features are unit rows, labels the digits that images show and captions name.
     """
     logits = logit_scale * image_features @ text_features.T
     same = (image_labels[:, None] == caption_labels[None, :]).to(logits.dtype)
@@ -57,11 +49,8 @@ def _draw_pool(recipe: TinyRecipe) -> GlyphBatch:
     generator = torch_generator(recipe.seed, "tiny-glyphs")
     sizes = [min(_CHUNK, recipe.pool - start) for start in range(0, recipe.pool, _CHUNK)]
     parts = [draw_glyphs(size, generator, distortion=recipe.distortion) for size in sizes]
-    return GlyphBatch(
-        torch.cat([part.images for part in parts]),
-        torch.cat([part.labels for part in parts]),
-        torch.cat([part.faces for part in parts]),
-    )
+    columns = zip(*((part.images, part.labels, part.faces) for part in parts), strict=True)
+    return GlyphBatch(*(torch.cat(column) for column in columns))
 
 
 def _draw_templates(recipe: TinyRecipe, generator: torch.Generator) -> Int[Tensor, "captions"]:

@@ -26,21 +26,16 @@ def train_embedded(
 
     Args:
         name: ``"tiny"``, ``"tiny-p1"``, ``"tiny-rn"`` or ``"mini"``; the last needs CIFAR-10 and CIFAR-100.
-        out_dir: folder for weights, card and manifest; of `mini` also for the state, from which a training that
-            was stopped goes on.
+        out_dir: folder for weights, card and manifest; of `mini` also for the state that a stopped training goes on
+            from.
         steps: optimiser steps, for a quick look; ``None``: the recipe's.
         epochs: `mini` only: passes over its images; ``None``: the recipe's.
-        minutes: `mini` only: as many epochs as fit into this time by a few timed steps. A training that was
-            stopped keeps the epochs it began with.
+        minutes: `mini` only: as many epochs as fit into this time; a stopped training keeps its epochs.
         progress: show a progress bar.
 
     Raises:
         FedCoPLError: unknown name, fewer than 1 step or epoch, a set that is not there, or a folder that cannot be
             written.
-
-    >>> trained = lab.train_embedded("tiny", out_dir="trial", steps=20)
-    >>> trained.bundle.name
-    'tiny'
 
     Notebook: 00_quickstart.
     """

@@ -15,18 +15,11 @@ from fedcopl_lab.models.clip import CLIPBundle, bundle
 
 @dataclass(frozen=True, repr=False)
 class TrainedModel:
-    """A trained embedded model and where it was written.
+    """A trained embedded model and where it was written."""
 
-    Attributes:
-        bundle: the model as it will be loaded.
-        folder: holds ``NAME.safetensors``, ``NAME.card.json``, ``NAME.md`` and ``NAME.toml``; of `mini` also
-            ``state/``.
-        card: recipe, provenance, checksum and measured numbers.
-    """
-
-    bundle: CLIPBundle
-    folder: Path
-    card: dict[str, Any]
+    bundle: CLIPBundle  # the model as it will be loaded
+    folder: Path  # holds NAME.safetensors, NAME.card.json, NAME.md and NAME.toml; of `mini` also state/
+    card: dict[str, Any]  # recipe, provenance, checksum and measured numbers
 
     def __repr__(self) -> str:
         return f"TrainedModel({self.bundle!r}, folder={str(self.folder)!r})"

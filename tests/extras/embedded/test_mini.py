@@ -117,26 +117,6 @@ def test_a_state_of_another_recipe_is_refused(whole, pool):
         fit(Curriculum.of(replace(SHORT, lr=0.1), pool), folder, progress=False)
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"epochs": 0}, "epochs=0 trains nothing"),
-        ({"lr": float("nan")}, "lr=nan"),
-        ({"prior": 2.0}, r"prior=2\.0 is outside"),
-    ],
-)
-def test_bad_recipes(fields, message):
-    with pytest.raises(FedCoPLError, match=message):
-        MiniRecipe(**fields)
-
-
-def test_bad_calls(tmp_path):
-    with pytest.raises(FedCoPLError, match="steps and epochs both say how long"):
-        lab.train_embedded("mini", out_dir=tmp_path, steps=1, epochs=1)
-    with pytest.raises(FedCoPLError, match="epochs=3 has no meaning for 'tiny'"):
-        lab.train_embedded("tiny", out_dir=tmp_path, epochs=3)
-
-
 def test_clients_may_not_hold_what_the_model_was_trained_on():
     config = lab.configure("smoke", clip="mini", dataset="cifar10:300")
     from fedcopl_lab.methods._setting import Setting

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
-from fedcopl_lab.extras.embedded import TinyRecipe, train_tiny
+from fedcopl_lab.extras.embedded import MiniRecipe, TinyRecipe, train_tiny
 from fedcopl_lab.extras.embedded import cards as _card
 from fedcopl_lab.extras.embedded.captions import DIGIT_WORDS, TEMPLATES, digit_captions
 from fedcopl_lab.extras.embedded.tiny import contrastive_loss
@@ -70,12 +70,8 @@ def test_files_say_what_was_trained(trained):
     page = (trained.folder / "tiny.md").read_text(encoding="utf-8")
     assert sha256 in page
     assert f"{100 * card['digits_accuracy']:.1f} %" in page
-    assert sorted(path.name for path in trained.folder.iterdir()) == [
-        "tiny.card.json",
-        "tiny.md",
-        "tiny.safetensors",
-        "tiny.toml",
-    ]
+    names = ["tiny.card.json", "tiny.md", "tiny.safetensors", "tiny.toml"]
+    assert sorted(path.name for path in trained.folder.iterdir()) == names
     assert repr(trained).startswith("TrainedModel(CLIPBundle(name='tiny'")
 
 
@@ -113,10 +109,8 @@ def test_packaged_card_is_of_the_recipe_in_the_package(name):
 
 def slow_loss(images, texts, image_labels, text_labels, scale):
     total = []
-    for rows, columns, row_labels, column_labels in (
-        (images, texts, image_labels, text_labels),
-        (texts, images, text_labels, image_labels),
-    ):
+    both = ((images, texts, image_labels, text_labels), (texts, images, text_labels, image_labels))
+    for rows, columns, row_labels, column_labels in both:
         losses = []
         for row, label in zip(rows, row_labels, strict=True):
             chances = F.log_softmax(scale * torch.stack([row @ column for column in columns]), dim=0)
@@ -172,28 +166,37 @@ def test_train_embedded_makes_a_short_trial(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("recipe", "fields", "message"),
     [
-        ({"steps": 0}, "steps=0 trains nothing"),
-        ({"batch_size": -1}, "batch_size=-1 trains nothing"),
-        ({"pool": 0}, "pool=0 trains nothing"),
-        ({"threads": 0}, "threads=0"),
-        ({"captions": 15}, "captions=15 cannot be spread.*multiple of 10"),
-        ({"numerals": 1.5}, r"numerals=1\.5 is outside \[0, 1\]"),
-        ({"warmup": 0.0}, r"warmup=0\.0 is outside"),
-        ({"lr": float("nan")}, "lr=nan"),
+        (TinyRecipe, {"steps": 0}, "steps=0 trains nothing"),
+        (TinyRecipe, {"batch_size": -1}, "batch_size=-1 trains nothing"),
+        (TinyRecipe, {"pool": 0}, "pool=0 trains nothing"),
+        (TinyRecipe, {"threads": 0}, "threads=0"),
+        (TinyRecipe, {"captions": 15}, "captions=15 cannot be spread.*multiple of 10"),
+        (TinyRecipe, {"numerals": 1.5}, r"numerals=1\.5 is outside \[0, 1\]"),
+        (TinyRecipe, {"warmup": 0.0}, r"warmup=0\.0 is outside"),
+        (TinyRecipe, {"lr": float("nan")}, "lr=nan"),
+        (MiniRecipe, {"epochs": 0}, "epochs=0 trains nothing"),
+        (MiniRecipe, {"lr": float("nan")}, "lr=nan"),
+        (MiniRecipe, {"prior": 2.0}, r"prior=2\.0 is outside"),
     ],
 )
-def test_bad_recipes(fields, message):
+def test_bad_recipes(recipe, fields, message):
     with pytest.raises(FedCoPLError, match=message):
-        TinyRecipe(**fields)
+        recipe(**fields)
 
 
-def test_bad_calls(tmp_path):
-    with pytest.raises(FedCoPLError, match=r"no recipe for model 'midi', expected one of 'tiny'.*'mini'"):
-        lab.train_embedded("midi", out_dir=tmp_path)
-    with pytest.raises(FedCoPLError, match="steps=0 trains nothing"):
-        lab.train_embedded("tiny", out_dir=tmp_path, steps=0)
+@pytest.mark.parametrize(
+    ("name", "length", "folder", "message"),
+    [
+        ("midi", {}, "", r"no recipe for model 'midi', expected one of 'tiny'.*'mini'"),
+        ("tiny", {"steps": 0}, "", "steps=0 trains nothing"),
+        ("tiny", {"epochs": 3}, "", "epochs=3 has no meaning for 'tiny'"),
+        ("mini", {"steps": 1, "epochs": 1}, "", "steps and epochs both say how long"),
+        ("tiny", {"steps": 1}, "file/below", r"cannot be written.*name a writable folder"),
+    ],
+)
+def test_bad_calls(name, length, folder, message, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(FedCoPLError, match=r"cannot be written.*name a writable folder"):
-        lab.train_embedded("tiny", out_dir=tmp_path / "file" / "below", steps=1)
+    with pytest.raises(FedCoPLError, match=message):
+        lab.train_embedded(name, out_dir=tmp_path / folder, **length)
