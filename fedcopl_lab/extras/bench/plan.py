@@ -63,7 +63,7 @@ def plan_run(
         FedCoPLError: a data set whose size, or a model whose FLOPs, are not known here; a rate that is not positive.
 
     >>> plan_run(lab.configure("smoke"), gflops=20.0).steps
-    420
+    160
     """
     if isinstance(config, SageConfig):
         sizes = sizes or data_sizes(config.dataset, config.image_size)

@@ -26,12 +26,8 @@ _LOOK_EVERY = 0.5  # seconds
 def run_claimed(config: RunConfig, root: Path, patience: float = PATIENCE) -> Run:
     """Run a configuration unless another worker of the same store does; then wait for it.
 
-    A worker that dies leaves its run to the one that waits, which goes on after the last stored round.
-
-    Args:
-        config: from :func:`fedcopl_lab.configure`.
-        root: the store's folder, perhaps on a disk that several machines share.
-        patience: seconds of silence after which another worker's run is taken over.
+    After ``patience`` seconds of silence another worker's run is taken over and goes on after its last stored round.
+    ``root`` is the store's folder, perhaps on a disk that several machines share.
     """
     store = Store(root)
     stored = store.run(key_of(config))
@@ -45,20 +41,12 @@ def run_claimed(config: RunConfig, root: Path, patience: float = PATIENCE) -> Ru
 
 @contextmanager
 def lease(root: Path, key: str, patience: float = PATIENCE) -> Iterator[bool]:
-    """Try to become the one worker that computes a run; renewed in the background while the block runs.
+    """Try to become the one worker that computes a run; yields whether it is, and renews while the block runs.
 
     The kernel's lock on a run ends with its holder but is often not seen by other machines. A lease is a file: one
     worker makes it, and once it has not been renewed for ``patience`` seconds another may take it over. Ages are
     read from the folder's own clock, so that machines need not agree on the time; a dead holder on this machine
     is noticed at once. Should two workers take over in the same instant, both compute the same bytes.
-
-    Args:
-        root: the store's folder.
-        key: of the run.
-        patience: seconds; longer than any pause of the folder's network.
-
-    Yields:
-        Whether this worker holds the lease.
 
     >>> with lease(Path("runs"), "a run's key") as mine:
     ...     mine
@@ -143,7 +131,7 @@ def _alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
+        pass  # it is another user's
     return True
 
 

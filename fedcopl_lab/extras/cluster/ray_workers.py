@@ -53,7 +53,7 @@ def ray_sweep(
     progress: bool = True,
     patience: float = PATIENCE,
 ) -> list[Run]:
-    """Run every configuration that is not stored yet as a task on Ray.
+    """Run every configuration that is not stored yet as a task on Ray; all runs in the order of ``configs``.
 
     Joins the cluster that ``$RAY_ADDRESS`` names, else starts Ray on this machine. The store's folder must be
     the same on every machine. One worker computes a run: see :func:`fedcopl_lab.extras.cluster.leases.lease`.
@@ -64,9 +64,6 @@ def ray_sweep(
         jobs: CPUs of a Ray that is started here; None takes one per core. No meaning in a cluster.
         progress: show one bar over the rounds of all runs.
         patience: seconds of silence after which a run is taken over from another worker.
-
-    Returns:
-        The complete runs, in the order of ``configs``.
 
     Raises:
         FedCoPLError: the extra is missing, or the first error of a run; the others are stored as far as they came.
