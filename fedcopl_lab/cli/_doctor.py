@@ -118,7 +118,7 @@ def _embedded(name: str) -> str:
 
 
 def _openai_weights() -> str:
-    from fedcopl_lab.models._weights import OPENAI_MODELS, find_weights
+    from fedcopl_lab.models.openai_weights import OPENAI_MODELS, find_weights
 
     there = []
     for name in OPENAI_MODELS:

@@ -11,8 +11,7 @@ from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig
 from fedcopl_lab.methods._semi_predicting import predict_with_model
 from fedcopl_lab.methods._setting import Setting
 from fedcopl_lab.methods._state import FederationState
-from fedcopl_lab.steps import Evaluation, aggregate, evaluate, template_features
-from fedcopl_lab.steps._confidence import check_logits
+from fedcopl_lab.steps import Evaluation, aggregate, check_logits, evaluate, template_features
 
 
 class ClientModels:

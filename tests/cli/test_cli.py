@@ -211,7 +211,7 @@ def test_help_teaches_and_loads_no_command():
     code = "import sys\nfrom fedcopl_lab.cli import main\ntry: main(['--help'])\nfinally: print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "fedcopl-lab reproduce --items" in done.stdout
-    assert all(f"    {name} " in done.stdout for name in COMMANDS)
+    assert all(f"\n    {name}" in done.stdout for name in COMMANDS)
     loaded = done.stdout.splitlines()[-1].split()
     slow = ("torch", "matplotlib", "pandas", "fedcopl_lab.report", "fedcopl_lab.paper", "fedcopl_lab.extras")
     assert [name for name in loaded if name.startswith(slow)] == []

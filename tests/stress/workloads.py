@@ -90,7 +90,7 @@ def families(scratch: Path, url: str) -> tuple[Family, ...]:
     """
     import fedcopl_lab.data._fetch as fetching
     from fedcopl_lab.engine import _local
-    from fedcopl_lab.models import _checkpoint
+    from fedcopl_lab.models import checkpoint
     from fedcopl_lab.report import _page, _save
 
     return (
@@ -102,7 +102,7 @@ def families(scratch: Path, url: str) -> tuple[Family, ...]:
         ),
         Family("export", exporting(scratch), ((sys.modules["fedcopl_lab.paper.measured"], "write_atomic"),)),
         Family("figure write", drawing, ((_save, "write_atomic"), (_page, "write_atomic"))),
-        Family("checkpoint", training_a_model, ((_checkpoint, "write_atomic"),), (".card.json", ".md")),
+        Family("checkpoint", training_a_model, ((checkpoint, "write_atomic"),), (".card.json", ".md")),
         Family("download", downloading(scratch, url), ((fetching, "fetch"), (fetching, "unpack"))),
     )
 
@@ -154,7 +154,7 @@ def training_a_model(folder: Path) -> object:
 
 def small_card(trained: Any, recipe: Any, minutes: float, n_bytes: int) -> dict[str, Any]:
     """The card of a model in the package, with this model's checksum."""
-    from fedcopl_lab.models._checkpoint import EMBEDDED_FOLDER
+    from fedcopl_lab.models.checkpoint import EMBEDDED_FOLDER
 
     card = json.loads((EMBEDDED_FOLDER / "tiny.card.json").read_text(encoding="utf-8"))
     return card | {"sha256": trained.sha256}
@@ -168,7 +168,7 @@ def downloading(scratch: Path, url: str) -> Work:
     folder = small_manifests(scratch, url)
 
     def work(root: Path) -> object:
-        with patched((manifests, "manifest_folder", lambda: folder), (fetching, "manifest_folder", lambda: folder)):
+        with patched((manifests, "manifest_folder", lambda: folder)):
             return fetching.get("cinic10", root, progress=False)
 
     return work

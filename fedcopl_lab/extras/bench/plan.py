@@ -5,15 +5,14 @@ from dataclasses import dataclass, replace
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig
-from fedcopl_lab.data import known_manifests, load_dataset, load_manifest
-from fedcopl_lab.data._subset import counts_of, split_name
+from fedcopl_lab.data import counts_of, known_manifests, load_dataset, load_manifest, split_name
 from fedcopl_lab.extras.bench.flops import SHAPES, Shape
 from fedcopl_lab.extras.bench.rates import TIMED_IMAGES, Rates, SageRates, measure_rates, measure_sage_rates
 from fedcopl_lab.methods import RECIPES
 from fedcopl_lab.methods._batches import VIEWS_AT_ONCE
 from fedcopl_lab.methods._semi_setting import pool_steps
 from fedcopl_lab.methods._setting import IMAGES_PER_FORWARD
-from fedcopl_lab.steps._models import IMAGES_PER_FORWARD as SCORED_AT_ONCE
+from fedcopl_lab.steps import IMAGES_PER_FORWARD as SCORED_AT_ONCE
 
 SELECTED_SHARE = 0.47
 """Pseudo-labelled share of the training images with both filters at their medians (an estimate)."""
@@ -158,7 +157,7 @@ def _plan_sage(config: SageConfig, rates: SageRates, sizes: Sizes) -> RunPlan:
     n_train, n_test, _, side = sizes
     clients = config.clients_per_round
     visits = config.rounds * clients
-    everyone = config.label_share * n_train if config.labelled_per_class is None else 10 * config.labelled_per_class
+    everyone = config.label_fraction * n_train if config.labelled_per_class is None else 10 * config.labelled_per_class
     labelled = max(round(everyone / config.n_clients), 1)  # of a client; ten classes where a number per class is given
     pool = n_train // config.n_clients - (0 if config.labelled_in_pool else labelled)
     recipe = RECIPES[config.method]

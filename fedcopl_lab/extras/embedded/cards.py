@@ -16,13 +16,13 @@ from jaxtyping import Float, Int64, UInt8
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from torch import Tensor
 
-from fedcopl_lab.data import Dataset, load_dataset, load_manifest, resized
-from fedcopl_lab.data._seen import TAILS, seen_positions, seen_sha256
+from fedcopl_lab.data import Dataset, load_dataset, load_manifest, resized, seen_positions, seen_sha256
 from fedcopl_lab.extras.embedded import captions
 from fedcopl_lab.extras.embedded.captions import DIGIT_WORDS, PHOTO_SETS, TEMPLATES, ZERO_SHOT_TEMPLATE
 from fedcopl_lab.extras.embedded.glyphs import HELD_OUT_FACES, TRAIN_FACES, Distortion, draw_glyphs
 from fedcopl_lab.extras.embedded.recipes import MiniRecipe
-from fedcopl_lab.models._checkpoint import model_config
+from fedcopl_lab.extras.embedded.seen_draw import TAILS
+from fedcopl_lab.models.checkpoint import model_config
 from fedcopl_lab.models.clip import MINI, CLIPBundle
 from fedcopl_lab.seeding import torch_generator
 

@@ -9,11 +9,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.data import load_dataset
-from fedcopl_lab.data._seen import seen_positions
+from fedcopl_lab.data import load_dataset, seen_positions
 from fedcopl_lab.extras.embedded.captions import PHOTO_SETS, PhotoCaptions, photo_captions
 from fedcopl_lab.extras.embedded.recipes import MiniRecipe
-from fedcopl_lab.models._checkpoint import model_config
+from fedcopl_lab.models.checkpoint import model_config
 from fedcopl_lab.models.clip import MINI
 from fedcopl_lab.seeding import torch_generator
 

@@ -17,7 +17,7 @@ from fedcopl_lab.extras.embedded.cards import make_card
 from fedcopl_lab.extras.embedded.glyphs import GlyphBatch, draw_glyphs
 from fedcopl_lab.extras.embedded.recipes import TinyRecipe
 from fedcopl_lab.extras.embedded.training import TrainedModel, decay_groups, loaded, write_model
-from fedcopl_lab.models._checkpoint import build_clip, check_writable, checkpoint_bytes, model_config
+from fedcopl_lab.models.checkpoint import build_clip, check_writable, checkpoint_bytes, model_config
 from fedcopl_lab.models.clip import bundle
 from fedcopl_lab.seeding import derived_seed, torch_generator
 

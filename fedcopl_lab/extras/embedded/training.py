@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from fedcopl_lab.extras.embedded.cards import card_files
-from fedcopl_lab.models._checkpoint import clip_from_bytes, write_checkpoint
+from fedcopl_lab.models.checkpoint import clip_from_bytes, write_checkpoint
 from fedcopl_lab.models.clip import CLIPBundle, bundle
 
 

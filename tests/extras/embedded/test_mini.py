@@ -14,7 +14,7 @@ from fedcopl_lab.extras.embedded.mini import finished, fit
 from fedcopl_lab.extras.embedded.photos import Curriculum, PhotoPool, held_out_mask, photo_loss
 from fedcopl_lab.extras.embedded.recipes import MiniRecipe
 from fedcopl_lab.extras.embedded.state import FLAT, LAST, read_state
-from fedcopl_lab.models._left_out import LeftOut
+from fedcopl_lab.models.towers import PatchDropout
 
 SHORT = MiniRecipe(epochs=4, batch_size=16, warmup=2, held_out=0.1, filled=5, precision="fp32", threads=1)
 
@@ -57,7 +57,7 @@ def test_loss_equals_the_slow_one(captions, pool):
 
 
 def test_patches_left_out_are_drawn_for_each_image():
-    patches = LeftOut().train()
+    patches = PatchDropout().train()
     patches.share, patches.generator = 0.5, torch.Generator().manual_seed(0)
     tokens = torch.arange(7.0).repeat(3, 1)[..., None].expand(3, 7, 2)
     kept = patches(tokens)
