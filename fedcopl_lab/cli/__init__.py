@@ -4,7 +4,6 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from fedcopl_lab import __version__
@@ -21,7 +20,7 @@ COMMANDS = {
     "train-embedded": ("train a model of the package again from its recipe", "extras.embedded.commands:add_options"),
     "plan": ("what a profile will cost on this machine", "extras.bench.commands:add_plan_options"),
     "bench": ("how fast the steps are here", "extras.bench.commands:add_bench_options"),
-    "federate": ("a run as a federation of separate clients", "cli:_add_federate"),
+    "federate": ("a run as a federation of separate clients", "extras.federation.commands:add_options"),
     "doctor": ("say what is there and what is missing", "cli._doctor:add_options"),
 }
 """Command -> its help, and the module under ``fedcopl_lab`` with the function that adds its options to a parser."""
@@ -71,12 +70,6 @@ class _LazyCommands(argparse._SubParsersAction):  # type: ignore[type-arg]
             module, function = COMMANDS[values[0]][1].split(":")
             getattr(importlib.import_module(f"fedcopl_lab.{module}"), function)(self.choices[values[0]])
         super().__call__(parser, namespace, values, option_string)
-
-
-def _add_federate(parser: argparse.ArgumentParser) -> None:
-    from fedcopl_lab.extras.federation.command_options import add_federate
-
-    add_federate(SimpleNamespace(add_parser=lambda name, help: parser))  # type: ignore[arg-type]
 
 
 def _parser() -> argparse.ArgumentParser:

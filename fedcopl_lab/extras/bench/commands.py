@@ -159,7 +159,7 @@ def _prepare(options: argparse.Namespace) -> Path:
     os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # torch's profiler talks on stderr
     import torch
 
-    from fedcopl_lab.engine._local import check_device
+    from fedcopl_lab.engine import check_device
 
     check_device(getattr(options, "device", "cpu"))
     if options.threads:
@@ -214,7 +214,7 @@ def plan(options: argparse.Namespace) -> int:
     os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # torch's profiler talks on stderr
     import torch
 
-    from fedcopl_lab.engine._local import check_device
+    from fedcopl_lab.engine import check_device
     from fedcopl_lab.extras.bench.plan import plan_run, shape_of
 
     check_device(options.device)

@@ -17,7 +17,7 @@ from fedcopl_lab.extras.bench.flops import SHAPES, Shape
 from fedcopl_lab.extras.bench.prompt_step import class_names
 from fedcopl_lab.extras.bench.timing import median_time, timed
 from fedcopl_lab.methods import LocalTask, SemiMethod, SemiSetting
-from fedcopl_lab.methods._semi import exact_convolutions
+from fedcopl_lab.methods.sage_client import exact_convolutions
 from fedcopl_lab.models import CLIPBundle, PromptedCLIP, load_clip
 from fedcopl_lab.models.layers import Layer
 from fedcopl_lab.models.towers import ViTTower

@@ -15,7 +15,7 @@ from fedcopl_lab.config import PromptConfig, RunConfig, config_from
 from fedcopl_lab.engine._sweep import POLL_SECONDS, in_order, n_rounds, show_stored
 from fedcopl_lab.extras.bench import plan_run
 from fedcopl_lab.extras.cluster.leases import PATIENCE, run_claimed
-from fedcopl_lab.extras.federation.flower._need import need
+from fedcopl_lab.extras.federation.flower import need
 from fedcopl_lab.store import Run, Store
 
 RETRIES = 3
