@@ -81,7 +81,7 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rate", type=float, metavar="GFLOPS", help="another machine's GFLOP/s instead of measuring")
     parser.add_argument("--method", help="one run of this method instead of the items'")
     add_settings(parser, "--set", "one run with this setting, such as dataset=cifar10:300 or clients_per_forward=2")
-    parser.set_defaults(command=plan)
+    parser.set_defaults(command=plan_runs)
 
 
 def bench_prompt_step(options: argparse.Namespace) -> int:
@@ -209,7 +209,7 @@ def _write(
     return 0
 
 
-def plan(options: argparse.Namespace) -> int:
+def plan_runs(options: argparse.Namespace) -> int:
     """Measure this machine for a few seconds, or take a rate, and say what the runs will cost."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # torch's profiler talks on stderr
     import torch

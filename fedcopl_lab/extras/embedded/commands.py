@@ -15,10 +15,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, help="fewer steps, for a quick look")
     parser.add_argument("--epochs", type=int, help="mini: passes over its images (default: the recipe's)")
     parser.add_argument("--minutes", type=float, help="mini: as many epochs as fit into this time")
-    parser.set_defaults(command=train)
+    parser.set_defaults(command=train_model)
 
 
-def train(options: argparse.Namespace) -> int:
+def train_model(options: argparse.Namespace) -> int:
     """Train, write, and say where."""
     from fedcopl_lab.extras.embedded import train_embedded
 
