@@ -82,7 +82,14 @@ def reproduce(options: argparse.Namespace) -> int:
     workers = options.jobs or (1 if options.device != "cpu" else os.cpu_count() or 1)
     _announce(items, configs, store, workers, profile)
     start = time.perf_counter()
-    runs = _compute(configs, store, options, workers)
+    if options.engine == "ray":
+        from fedcopl_lab.extras.cluster import ray_sweep
+
+        runs = ray_sweep(configs, store, options.jobs, not options.quiet)
+    else:
+        from fedcopl_lab.engine import sweep
+
+        runs = sweep(configs, store, workers, not options.quiet)
     if options.shard:
         rest = "when all shards are, `fedcopl-lab reproduce` draws them"
         print(f"shard {options.shard}: {len(runs)} runs are stored; {rest}")
@@ -102,16 +109,6 @@ def _draw_committed(profile: str, options: argparse.Namespace, folder: Path, pic
     report = write_committed(folder, profile, find_items(options.items or ["all"]), pictures)
     _show(report, options.open)
     return 0
-
-
-def _compute(configs: list[RunConfig], store: Store, options: argparse.Namespace, workers: int) -> list[Run]:
-    if options.engine == "ray":
-        from fedcopl_lab.extras.cluster import ray_sweep
-
-        return list(ray_sweep(configs, store, options.jobs, not options.quiet))
-    from fedcopl_lab.engine import sweep
-
-    return list(sweep(configs, store, workers, not options.quiet))
 
 
 def _show(report: Path, in_browser: bool) -> None:
