@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 TRAFFIC = ("round", "bytes_up", "bytes_down", "wire_up", "wire_down")
 
 
-def add_federate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command with its verbs."""
-    parser = commands.add_parser("federate", help="a run as a federation of separate clients")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The verbs of ``federate`` and their options."""
     verbs = parser.add_subparsers(metavar="VERB", dest="verb", required=True)
 
     def verb(name: str, text: str, description: str | None = None) -> argparse.ArgumentParser:
@@ -148,7 +147,7 @@ VERBS: Mapping[str, Callable[[argparse.Namespace], int]] = {
 
 
 def _config(options: argparse.Namespace) -> "RunConfig":
-    from fedcopl_lab.cli._runs import parse_settings
+    from fedcopl_lab.cli.options import parse_settings
     from fedcopl_lab.config import PromptConfig, configure
 
     settings = {"seed": options.seed, **parse_settings(options.settings)}
