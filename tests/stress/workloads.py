@@ -106,7 +106,7 @@ def exporting(scratch: Path) -> Work:
         os.environ["FEDCOPL_LAB_HOME"] = str(scratch / "exported")
         committed = everywhere("cli", "verdicts", lambda *_: measured_claims("smoke"))
         with patched(*everywhere("cli", "ITEMS", items), *committed):
-            return internal("cli", "export")("smoke", str(folder))
+            return internal("cli._export", "export")("smoke", str(folder))
 
     for _, config in items[0].runs("smoke"):
         lab.run(config, Store(scratch / "exported"), progress=False)
