@@ -25,7 +25,7 @@ _WHERE = {
     **dict.fromkeys(_STEPS, ".steps"),
     **dict.fromkeys(_DATA, ".data"),
     **dict.fromkeys(_MODELS, ".models"),
-    **dict.fromkeys(("run", "sweep"), ".engine"),
+    **dict.fromkeys(("round", "run", "sweep"), ".engine"),
     "train_embedded": ".extras.embedded",
     **dict.fromkeys(("Run", "Store", "runs"), ".store"),
     **{part: f".{part}" for part in ("paper", "report", "widgets")},
@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
         partition,
         quantity_partition,
     )
-    from fedcopl_lab.engine import run, sweep
+    from fedcopl_lab.engine import round, run, sweep
     from fedcopl_lab.extras.embedded.train import train_embedded
     from fedcopl_lab.models import CLIPBundle, PromptedCLIP, ResNet8, draw_resnet8, load_clip
     from fedcopl_lab.steps import (

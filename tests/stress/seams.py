@@ -6,17 +6,18 @@ import pkgutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import fedcopl_lab as lab
-from fedcopl_lab.methods import PromptMethod, SemiMethod
+import torch
+
+from fedcopl_lab.methods import PromptClient, PromptServer, SageClient
+from fedcopl_lab.methods.protocol import InProcess, Letter, Tensors
 from fedcopl_lab.store import Run
 
 Place = tuple[Any, str]
-LABELLING: tuple[Place, ...] = ((PromptMethod, "_label"),)
-TRAINING: tuple[Place, ...] = ((PromptMethod, "_train"), (SemiMethod, "_train"))
+LABELLING: tuple[Place, ...] = ((PromptServer, "_label"),)
+TRAINING: tuple[Place, ...] = ((PromptClient, "work_together"), (SageClient, "_train"))
 
 
 @cache
@@ -63,37 +64,27 @@ def committing(after: Callable[[Run], object]) -> Any:
 
 
 def last_client_first() -> Any:
-    """A round's clients train from the last to the first; what the server receives keeps its order."""
-    prompting, semi = PromptMethod._train, SemiMethod._train
+    """A round's clients work from the last to the first; what the server receives keeps its order."""
+    ask = InProcess.ask
 
-    def backwards(self: Any, state: Any, participants: list[int]) -> Any:
-        updates, momentum = prompting(self, state, participants[::-1])
-        return {client: updates[client] for client in participants}, momentum
+    def backwards(self: Any, letters: dict[int, Any], expected: Any) -> Any:
+        return ask(self, dict(reversed(letters.items())), expected)
 
-    def semi_backwards(self: Any, state: Any, messages: dict[int, Any]) -> Any:
-        updates, momentum = semi(self, state, dict(reversed(messages.items())))
-        return {client: updates[client] for client in messages}, momentum
-
-    return patched((PromptMethod, "_train", backwards), (SemiMethod, "_train", semi_backwards))
+    return patched((InProcess, "ask", backwards))
 
 
 def without_labels(client: int | None, round_index: int | None = None) -> Any:
     """A label phase selects nothing for a client, or for all of them; in one round, or in every one."""
-    label = PromptMethod._label
+    select = PromptClient._select
 
-    def labelled(self: PromptMethod, state: Any) -> Any:
-        phase = label(self, state)
-        if round_index not in (None, state.round):
-            return phase
-        return replace(phase, labels=tuple(
-            _empty(one) if client in (None, k) else one for k, one in enumerate(phase.labels)
-        ))  # fmt: skip
+    def selected(self: PromptClient, letter: Letter) -> Tensors:
+        entry = select(self, letter)
+        if client not in (None, self.client) or round_index not in (None, letter.round):
+            return entry
+        empty = {name: entry[name][:0] for name in ("indices", "labels")}
+        return entry | empty | {"selected": torch.tensor(0)}
 
-    return patched((PromptMethod, "_label", labelled))
-
-
-def _empty(labels: lab.PseudoLabels) -> lab.PseudoLabels:
-    return replace(labels, indices=labels.indices[:0], labels=labels.labels[:0])
+    return patched((PromptClient, "_select", selected))
 
 
 def slow_disk() -> None:
