@@ -10,7 +10,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from fedcopl_lab._errors import FedCoPLError, StoreError
-from fedcopl_lab._run_files import REMEDY
+from fedcopl_lab._files import REMEDY
 from fedcopl_lab._threads import torch_threads
 from fedcopl_lab.config import RunConfig
 from fedcopl_lab.engine._environment import check_device

@@ -14,8 +14,15 @@ from fedcopl_lab.methods._semi_state import SemiState
 from fedcopl_lab.methods._setting import Setting
 from fedcopl_lab.methods._state import FederationState
 from fedcopl_lab.methods.sage_client import exact_convolutions
-from fedcopl_lab.steps import Evaluation, PseudoLabels, aggregate, evaluate, model_scores, template_features
-from fedcopl_lab.steps._confidence import check_logits
+from fedcopl_lab.steps import (
+    Evaluation,
+    PseudoLabels,
+    aggregate,
+    check_logits,
+    evaluate,
+    model_scores,
+    template_features,
+)
 
 
 @torch.no_grad()

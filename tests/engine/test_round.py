@@ -5,7 +5,7 @@ import torch
 
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
-from fedcopl_lab._run_files import tensor_bytes
+from fedcopl_lab._files import tensor_bytes
 
 PROMPTS = {"dataset": "digits:240", "scheme": "iid", "rounds": 2, "local_epochs": 1, "refresh_every": 2}
 MODELS = {"method": "SAGE", "rounds": 2, "width": 0.25, "n_probe": 20, "steps_per_epoch": 2, "participation": 0.1}
