@@ -15,15 +15,23 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.extras.bench.timing import check_counts, load_average
 from fedcopl_lab.report import _style as look
 from fedcopl_lab.seeding import torch_generator
-from fedcopl_lab.widgets._allocation import AllocationScene, explore_allocation
-from fedcopl_lab.widgets._canvas import DASHED
-from fedcopl_lab.widgets._explorer import Explorer
-from fedcopl_lab.widgets._kappa import KappaScene, explore_kappa
-from fedcopl_lab.widgets._partition import PartitionScene, explore_partition
-from fedcopl_lab.widgets._rounds import RoundScene, play_rounds
-from fedcopl_lab.widgets._sources import Catalogue, Opinions, Played, Scores
-from fedcopl_lab.widgets._threshold_scene import ThresholdScene
-from fedcopl_lab.widgets._thresholds import explore_thresholds
+from fedcopl_lab.widgets import (
+    Catalogue,
+    Explorer,
+    RunHistory,
+    Scores,
+    WeakViewScores,
+    draw_allocation,
+    draw_kappa,
+    draw_partition,
+    draw_rounds,
+    draw_thresholds,
+    explore_allocation,
+    explore_kappa,
+    explore_partition,
+    explore_thresholds,
+    play_rounds,
+)
 
 LIMIT = 0.25
 """Seconds that a move may take."""
@@ -62,21 +70,21 @@ def bench_widgets(clients: int = 10, classes: int = 10, images: int = 1000, move
     """
     check_counts(2, clients=clients, classes=classes, images=images, moves=moves)
     catalogue = Catalogue([made_up_scores(clients, classes, images)])
-    opinions, played = made_up_opinions(classes, images), made_up_rounds(clients, classes)
+    views, history = made_up_view_scores(classes, images), made_up_rounds(clients, classes)
     levels = np.linspace(0.2, 0.8, moves + 2).round(3).tolist()
-    cases: list[tuple[Explorer[Any], str, list[Any], Callable[[], Any], int]] = [
-        (explore_thresholds(catalogue, client=0), "q_conf", levels, lambda: ThresholdScene(catalogue), images),
-        (explore_allocation(catalogue), "q_conf", levels, lambda: AllocationScene(catalogue), images),
-        (explore_kappa(opinions), "kappa", [60 * level for level in levels], lambda: KappaScene(opinions), images),
-        (explore_partition(n_clients=clients, beta=0.5), "seed", list(range(1, moves + 3)), PartitionScene, 1797),
-        (play_rounds(played), "round", [1 + place % 20 for place in range(1, moves + 3)], lambda: RoundScene(played),
-         images),
-    ]  # fmt: skip
-    for explorer, control, values, scene, shown in cases:
+    kappas, rounds = [60 * level for level in levels], [1 + place % 20 for place in range(1, moves + 3)]
+    cases: list[tuple[Explorer[Any], str, list[Any], Callable[[Any], look.Picture], int]] = [
+        (explore_thresholds(catalogue, client=0), "q_conf", levels, lambda p: draw_thresholds(p, catalogue), images),
+        (explore_allocation(catalogue), "q_conf", levels, lambda p: draw_allocation(p, catalogue), images),
+        (explore_kappa(views), "kappa", kappas, lambda p: draw_kappa(views, p), images),
+        (explore_partition(n_clients=clients, beta=0.5), "seed", list(range(1, moves + 3)), draw_partition, 1797),
+        (play_rounds(history), "round", rounds, lambda p: draw_rounds(history, p), images),
+    ]
+    for explorer, control, values, draw, shown in cases:
         moved = [_timed(partial(explorer.set, **{control: value})) for value in values][2:]
         seconds, cpu = zip(*moved, strict=True)
         few = [replace(explorer.params, **{control: value}) for value in values[: max(2, moves // 4)]]
-        drawn = [_timed(partial(_new_picture, scene, params))[1] for params in few]
+        drawn = [_timed(partial(_new_figure_png, draw, params))[1] for params in few]
         yield WidgetTiming(
             widget=explorer.name, control=control, seconds=statistics.median(seconds), worst=max(seconds),
             seconds_cpu=statistics.median(cpu), seconds_new=statistics.median(drawn), clients=clients,
@@ -109,7 +117,7 @@ def draw_widget_bench(table: pd.DataFrame) -> look.Picture:
         axes.barh(places - 0.19, 1000 * table["seconds_cpu"], 0.34, color=look.BLUE, label="changed in place, CPU time")
         axes.plot(1000 * table["seconds"], places - 0.19, "|", color=look.INK, markersize=8,
                   label=f"on the clock, {table['load'].max():.0f} processes at work")  # fmt: skip
-        axes.axvline(1000 * LIMIT, color=look.INK, linewidth=0.8, linestyle=DASHED)
+        axes.axvline(1000 * LIMIT, color=look.INK, linewidth=0.8, linestyle=(0, (4, 3)))
         axes.set_yticks(places, list(table["widget"]))
         axes.invert_yaxis()
         axes.set_xlabel("milliseconds from a move to the finished picture (median; dashed: the limit)")
@@ -129,17 +137,17 @@ def made_up_scores(clients: int, classes: int, images: int, seed: int = 0) -> Sc
     return Scores("made up", tuple(logits), tuple(true), tuple(f"c{c}" for c in range(classes)))
 
 
-def made_up_opinions(classes: int, views: int, seed: int = 0) -> Opinions:
+def made_up_view_scores(classes: int, views: int, seed: int = 0) -> WeakViewScores:
     """Random scores of two models on the same views, all of one batch."""
     generator = torch_generator(seed, "made-up opinions")
     true = torch.randint(classes, (views,), generator=generator)
     lean = 3.0 * torch.nn.functional.one_hot(true, classes)
     local, global_ = (2 * torch.randn(views, classes, generator=generator) + lean for _ in range(2))
     images = torch.randint(256, (views, 3, 8, 8), generator=generator, dtype=torch.uint8)
-    return Opinions(local, global_, true, images, tuple(f"c{c}" for c in range(classes)), batch=views)
+    return WeakViewScores(local, global_, true, images, tuple(f"c{c}" for c in range(classes)), batch=views)
 
 
-def made_up_rounds(clients: int, classes: int, rounds: int = 20, seed: int = 0) -> Played:
+def made_up_rounds(clients: int, classes: int, rounds: int = 20, seed: int = 0) -> RunHistory:
     """Rows as FedCoPL's runs store them, with random numbers."""
     generator = torch_generator(seed, "made-up rounds")
     rows: list[dict[str, Any]] = []
@@ -150,13 +158,11 @@ def made_up_rounds(clients: int, classes: int, rounds: int = 20, seed: int = 0) 
         if number % 5 == 1:
             row["labels"] = {"selected": torch.randint(100, (clients, classes), generator=generator).tolist()}
         rows.append(row)
-    return Played("made up", tuple(rows), "FedCoPL")
+    return RunHistory("made up", tuple(rows))
 
 
-def _new_picture(new_scene: Callable[[], Any], params: Any) -> bytes:
-    scene = new_scene()
-    scene.show(params)
-    return look.file_bytes(scene.figure, "png", 110)
+def _new_figure_png(draw: Callable[[Any], look.Picture], params: Any) -> bytes:
+    return look.file_bytes(draw(params), "png", 110)
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, float]:
