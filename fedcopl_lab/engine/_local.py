@@ -9,9 +9,8 @@ import torch
 from tqdm.auto import tqdm
 
 from fedcopl_lab._errors import FedCoPLError, StoreError
-from fedcopl_lab._files import to_json, write_atomic
+from fedcopl_lab._files import REMEDY, to_json, write_atomic
 from fedcopl_lab._identity import key_of
-from fedcopl_lab._run_files import REMEDY
 from fedcopl_lab._threads import torch_threads
 from fedcopl_lab.config import RunConfig
 from fedcopl_lab.data import Federation, split_table

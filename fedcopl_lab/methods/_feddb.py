@@ -79,7 +79,7 @@ def measure_bias(task: LocalTask) -> None:
 
 def debiased_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
     """Labels after division by the mean prediction."""
-    given = scores.local if task.config.feddb_labels == "batch" or scores.global_ is None else scores.global_
+    given = scores.local if task.config.feddb.labels == "batch" or scores.global_ is None else scores.global_
     adjusted = debiased_scores(given, task.send[_MEAN])
     return confident_labels(adjusted, task.config.threshold, soft=task.config.target == "soft")
 
@@ -109,14 +109,14 @@ def merge_balanced(end: RoundEnd) -> SemiState:
     """The balanced mean of the clients' models, approached with momentum."""
     config = end.setting.config
     means = torch.stack([update.sent[_MEAN] for update in end.updates.values()])
-    weights = balancing_weights(means) if config.feddb_weights == "exact" else searched_weights(means)
+    weights = balancing_weights(means) if config.feddb.weights == "exact" else searched_weights(means)
     mean = average_models([update.model for update in end.updates.values()], weights)
     learned = [name for name, _ in end.setting.new_model().named_parameters()]
     velocity: Tensors = {}
     for name in learned:
         step = end.before.model[name] - mean[name]
         before = end.before.extras.get(f"{_VELOCITY}{name}")
-        velocity[name] = step if before is None else config.feddb_momentum * before + step
+        velocity[name] = step if before is None else config.feddb.momentum * before + step
     moved = {name: end.before.model[name] - velocity[name] for name in learned}
     return replace(end.before, model=mean | moved, extras=prefixed(velocity, _VELOCITY))
 

@@ -86,9 +86,9 @@ def loss_after_virtual_step(
 def start_regulators(task: LocalTask) -> None:
     """The coarse regulator starts as the round's model, the fine one as the client left it."""
     config = task.config
-    if config.feddure_coarse:
+    if config.feddure.coarse:
         task.add_model(_COARSE, task.copy_of(task.start).train())
-    if config.feddure_fine:
+    if config.feddure.fine:
         generator = torch_generator(config.seed, "fine regulator", task.client)
         fine = draw_weighting(task.setting.dataset.n_classes, generator).to(config.device)
         if kept := stripped(task.memory, _KEPT):
@@ -103,12 +103,12 @@ def regulated_step(task: LocalTask, batch: Batch) -> Losses:
     labelled, weak, strong = task.joint_scores(task.model, batch.labelled, views, strong_views)
     scores = task.weak_scores(batch, weak)
     local = scores.local
-    tau = config.threshold if config.feddure_threshold is None else config.feddure_threshold
+    tau = config.threshold if config.feddure.threshold is None else config.feddure.threshold
     chosen = confident_labels(local, tau)
     labels = chosen.target.argmax(dim=1)
     losses = {}
     weight = chosen.weight
-    if config.feddure_fine:
+    if config.feddure.fine:
         losses["fine"] = _train_fine(task, batch, strong_views, local, labels, chosen.used)
         with torch.no_grad():
             weight = task.models[_FINE](local.softmax(dim=1))
@@ -117,7 +117,7 @@ def regulated_step(task: LocalTask, batch: Batch) -> Losses:
     per_image = F.cross_entropy(strong, labels, reduction="none")
     losses["unsupervised"] = weighted_mean(per_image, weight * chosen.used)
     total = losses["supervised"] + config.lambda_u * losses["unsupervised"]
-    if config.feddure_coarse:
+    if config.feddure.coarse:
         own = strong.detach().argmax(dim=1)
         losses["feedback"] = _feedback(task, batch, strong_views, own)
         total = total + losses["feedback"] * F.cross_entropy(strong, own)
@@ -127,7 +127,7 @@ def regulated_step(task: LocalTask, batch: Batch) -> Losses:
 
 def keep_fine_regulator(task: LocalTask) -> None:
     """The fine regulator stays with the client."""
-    if task.config.feddure_fine:
+    if task.config.feddure.fine:
         task.keep(_FINE, _KEPT)
 
 
@@ -155,7 +155,7 @@ def _feedback(task: LocalTask, batch: Batch, strong: Tensor, own: Tensor) -> Ten
     task.descend(F.cross_entropy(task.scores(coarse, strong), own), task.optimisers[_COARSE])
     with torch.no_grad():
         after = F.cross_entropy(task.scores(coarse, batch.labelled), batch.labels)
-    return after - before if task.config.feddure_feedback == "rise" else before - after
+    return after - before if task.config.feddure.feedback == "rise" else before - after
 
 
 def _scores(model: nn.Module, parameters: Mapping[str, Tensor], images: Tensor) -> Tensor:

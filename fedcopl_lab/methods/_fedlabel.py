@@ -105,7 +105,7 @@ def _unsupervised_step(task: LocalTask, batch: Batch) -> Losses:
     views, strong_views, places = batch.pool_views
     of_global, of_copy = task.global_scores_of(batch), task.eval_scores(task.model, views)
     assert of_global is not None
-    surer = surer_labels(of_global, of_copy, config.fedlabel_threshold, config.fedlabel_choice)
+    surer = surer_labels(of_global, of_copy, config.fedlabel.threshold, config.fedlabel.choice)
     task.note(WeakScores(of_copy, of_global, places), surer.labels)
     task.send[_COUNT] += surer.labels.used.sum()
     weak, strong = task.joint_scores(copy, views, strong_views)
@@ -118,9 +118,9 @@ def _unsupervised_step(task: LocalTask, batch: Batch) -> Losses:
         "pull": torch.stack(drifts).sum(),
     }
     total = (
-        config.fedlabel_lambda_u * losses["unsupervised"]
-        + config.fedlabel_lambda_c * losses["agreement"]
-        + config.fedlabel_pull * losses["pull"]
+        config.fedlabel.lambda_u * losses["unsupervised"]
+        + config.fedlabel.lambda_c * losses["agreement"]
+        + config.fedlabel.pull * losses["pull"]
     )
     task.descend(total, task.optimisers[_COPY])
     return losses

@@ -45,7 +45,7 @@ def crosswise_labels(teacher: Float[Tensor, "n c"], most_entropy: float) -> Corr
 def start_private_model(task: LocalTask) -> None:
     """The client's own model, moved a little towards the global one."""
     own = stripped(task.memory, _OWN)
-    private = mixed_models(own, task.start, task.config.fedloke_mu) if own else task.start
+    private = mixed_models(own, task.start, task.config.fedloke.mu) if own else task.start
     task.add_model(_PRIVATE, task.copy_of(private).train())
 
 
@@ -57,8 +57,8 @@ def crosswise_step(task: LocalTask, batch: Batch) -> Losses:
     views, strong_views, places = batch.pool_views
     supervised, weak, strong = task.joint_scores(task.model, batch.labelled_strong, views, strong_views)
     own_supervised, own_weak, own_strong = task.joint_scores(private, batch.labelled, views, strong_views)
-    from_own = crosswise_labels(own_weak, config.fedloke_entropy)
-    from_global = crosswise_labels(weak, config.fedloke_entropy)
+    from_own = crosswise_labels(own_weak, config.fedloke.entropy)
+    from_global = crosswise_labels(weak, config.fedloke.entropy)
     task.note(WeakScores(weak.detach(), task.global_scores_of(batch), places), from_own)
     ramp = config.lambda_u * min(1.0, task.round / config.ramp_rounds)
     losses = {

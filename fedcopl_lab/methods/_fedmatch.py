@@ -136,10 +136,10 @@ def decompose(task: LocalTask) -> None:
     task.models[_SIGMA] = _model_with(task, -psi).train()
     task.models[_PSI] = task.copy_of(task.start).train()
     _write(task.models[_PSI], psi)
-    lr = config.lr / config.fedmatch_lambda_s
+    lr = config.lr / config.fedmatch.lambda_s
     task.optimiser = task.sgd(task.models[_SIGMA].parameters(), lr=lr)
     task.optimisers[_PSI] = task.sgd(_weights(task.models[_PSI]).values(), lr=lr)
-    for slot in range(config.fedmatch_helpers):
+    for slot in range(config.fedmatch.helpers):
         if holds(task.received, f"helper {slot}"):
             theirs = unpacked(task.received, f"helper {slot}", len(psi))
             task.models[f"helper {slot}"] = _model_with(task, theirs - psi).eval().requires_grad_(False)
@@ -151,14 +151,14 @@ def two_part_step(task: LocalTask, batch: Batch) -> Losses:
     views, strong_views, places = batch.pool_views
     supervised = F.cross_entropy(task.scores(task.model, batch.labelled), batch.labels)
     task.model.zero_grad(set_to_none=True)
-    torch.autograd.backward([config.fedmatch_lambda_s * supervised])
+    torch.autograd.backward([config.fedmatch.lambda_s * supervised])
     _move(task, task.models[_SIGMA], task.optimiser)
 
     weak, strong = task.joint_scores(task.model, views, strong_views)
     helpers = [model for name, model in task.models.items() if name.startswith("helper")]
     with torch.no_grad():
         answers = [task.scores(helper, views) for helper in helpers]
-    labels = voted_labels(weak, answers, config.fedmatch_threshold)
+    labels = voted_labels(weak, answers, config.fedmatch.threshold)
     task.note(WeakScores(weak.detach(), task.global_scores_of(batch), places), labels)
     losses = {
         "supervised": supervised,
@@ -166,7 +166,7 @@ def two_part_step(task: LocalTask, batch: Batch) -> Losses:
         "unsupervised": consistency_loss(strong, labels.target, labels.used, config.kl),
         "penalty": _penalty(task),
     }
-    weighted = config.fedmatch_lambda_i * losses["disagreement"] + config.fedmatch_lambda_a * losses["unsupervised"]
+    weighted = config.fedmatch.lambda_i * losses["disagreement"] + config.fedmatch.lambda_a * losses["unsupervised"]
     task.model.zero_grad(set_to_none=True)
     task.models[_PSI].zero_grad(set_to_none=True)
     torch.autograd.backward([weighted, losses["penalty"]])
@@ -178,9 +178,9 @@ def send_change(task: LocalTask) -> None:
     """What changed in psi travels, and the answer to the image of noise; the model is what the server will hold."""
     config, before = task.config, _received_psi(task)
     psi = _read(task.models[_PSI])
-    psi = psi.masked_fill(psi.abs() < config.fedmatch_zero, 0)
+    psi = psi.masked_fill(psi.abs() < config.fedmatch.zero, 0)
     change = psi - before
-    change = change.masked_fill(change.abs() < config.fedmatch_unsent, 0)
+    change = change.masked_fill(change.abs() < config.fedmatch.unsent, 0)
     _write(task.model, _read(task.models[_SIGMA]) + before + change)
     task.send |= packed(change, _CHANGE)
     task.send[_ANSWER] = task.eval_scores(task.model, noise_image(task.setting)).softmax(dim=1)[0]
@@ -196,7 +196,7 @@ def noise_image(setting: SemiSetting) -> Float[Tensor, "1 3 h w"]:
 def merge_parts(end: RoundEnd) -> SemiState:
     """Means of models and of changes of psi; what clients answered; at the end of a period new helpers."""
     config, extras = end.setting.config, dict(end.before.extras)
-    before = extras[_PSI] if _PSI in extras else initial_psi(end.before.model, config.fedmatch_psi_share)
+    before = extras[_PSI] if _PSI in extras else initial_psi(end.before.model, config.fedmatch.psi_share)
     changes = [unpacked(update.sent, _CHANGE, len(before)) for update in end.updates.values()]
     extras[_PSI] = before + aggregate(torch.stack(changes), end.weights)
     answers = extras.get(_ANSWER, before.new_full((config.n_clients, end.setting.dataset.n_classes), torch.nan))
@@ -206,7 +206,7 @@ def merge_parts(end: RoundEnd) -> SemiState:
         extras = kept | packed(before + change, _psi_of(client))
         extras[_ANSWER][client] = update.sent[_ANSWER]
     if (end.before.round + 1) % config.lookup_period == 0:
-        extras[_HELPERS] = nearest_clients(extras[_ANSWER], config.fedmatch_helpers)
+        extras[_HELPERS] = nearest_clients(extras[_ANSWER], config.fedmatch.helpers)
     model = average_models([update.model for update in end.updates.values()], end.weights)
     return replace(end.before, model=model, extras=extras)
 
@@ -242,7 +242,7 @@ def _model_with(task: LocalTask, added: Tensor) -> nn.Module:
 
 
 def _received_psi(task: LocalTask) -> Tensor:
-    first = initial_psi(task.start, task.config.fedmatch_psi_share)
+    first = initial_psi(task.start, task.config.fedmatch.psi_share)
     return unpacked(task.received, _PSI, len(first)) if holds(task.received, _PSI) else first
 
 
@@ -252,7 +252,7 @@ def _penalty(task: LocalTask) -> Tensor:
     sigma, psi = (_weights(task.models[part]).values() for part in (_SIGMA, _PSI))
     apart = [(s.detach() - p).square().sum() for s, p in zip(sigma, psi, strict=True)]
     sizes = [p.abs().sum() for p in psi]
-    return config.fedmatch_lambda_l2 * torch.stack(apart).sum() + config.fedmatch_lambda_l1 * torch.stack(sizes).sum()
+    return config.fedmatch.lambda_l2 * torch.stack(apart).sum() + config.fedmatch.lambda_l1 * torch.stack(sizes).sum()
 
 
 @torch.no_grad()

@@ -47,7 +47,7 @@ def flexible_thresholds(
 
 def forget_between_rounds(task: LocalTask) -> None:
     """A pool starts with nothing learned: in a client's first round, or in each."""
-    if _LEARNED not in task.memory or task.config.flexmatch_memory == "round":
+    if _LEARNED not in task.memory or task.config.flexmatch.memory == "round":
         task.memory[_LEARNED] = torch.full_like(task.pool, NOT_YET)
 
 
@@ -56,7 +56,7 @@ def flexible_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
     config, learned = task.config, task.memory[_LEARNED]
     confidence, labels = scores.local.softmax(dim=1).max(dim=1)
     demanded = flexible_thresholds(
-        learned, scores.local.shape[1], config.threshold, config.flexmatch_mapping, config.flexmatch_warm_up
+        learned, scores.local.shape[1], config.threshold, config.flexmatch.mapping, config.flexmatch.warm_up
     )
     fixed = confident_labels(scores.local, config.threshold, soft=config.target == "soft")
     learned[scores.places[fixed.used]] = labels[fixed.used]

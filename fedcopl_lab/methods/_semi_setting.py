@@ -145,7 +145,7 @@ def _draw_federation(dataset: Dataset, config: SageConfig) -> Federation:
         config.scheme,
         config.n_clients,
         alpha=config.alpha,
-        label_fraction=config.label_share,
+        label_fraction=config.label_fraction,
         labelled_per_class=config.labelled_per_class,
         seed=config.seed,
         mode=config.partition_mode,

@@ -10,9 +10,7 @@ from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.data import Dataset, Federation, load_dataset, partition, restore_federation
-from fedcopl_lab.data._seen import TAILS
-from fedcopl_lab.data._subset import split_name
+from fedcopl_lab.data import SEEN_SETS, Dataset, Federation, load_dataset, partition, restore_federation, split_name
 from fedcopl_lab.models import CLIPBundle, PromptedCLIP, load_clip
 from fedcopl_lab.models.clip import MINI
 from fedcopl_lab.models.prompted_clip import image_tokens
@@ -147,8 +145,8 @@ class Setting:
 
 def _check_unseen(config: PromptConfig) -> None:
     """Refuse to give clients the images that their frozen model was trained on."""
-    part = split_name(config.dataset, TAILS)
-    if config.clip == MINI and config.weights == "pretrained" and part.whole in TAILS and not part.unseen:
+    part = split_name(config.dataset, SEEN_SETS)
+    if config.clip == MINI and config.weights == "pretrained" and part.whole in SEEN_SETS and not part.unseen:
         raise FedCoPLError(
             f"dataset={config.dataset!r} holds images that {MINI!r} was trained on; use "
             f"{replace(part, unseen=True).text!r}"

@@ -17,8 +17,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.data import read_manifest_table
-from fedcopl_lab.data._roots import set_folder
+from fedcopl_lab.data import read_manifest_table, set_folder
 
 OPENAI_MODELS = ("ViT-B-32", "ViT-B-16", "RN50")
 WEIGHTS_FOLDER = "FEDCOPL_LAB_WEIGHTS"

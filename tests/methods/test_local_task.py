@@ -199,9 +199,8 @@ def test_the_direction_of_the_divergence_reaches_the_baselines(method, some_roun
 
 
 def test_the_proximal_term_starts_at_zero_and_holds_back():
-    config = config_of("FedProx+FixMatch", mu_prox=1.0)
-    start = task_of(config).start
-    held, free = (task_of(one).run() for one in (config, replace(config, mu_prox=0.0)))
+    start = task_of(config_of("FedProx+FixMatch")).start
+    held, free = (task_of(config_of("FedProx+FixMatch", mu_prox=mu)).run() for mu in (1.0, 0.0))
     same = task_of(config_of("FixMatch-LPL")).run()
     assert all(torch.allclose(free.model[n], v, atol=1e-6) for n, v in same.model.items())
 

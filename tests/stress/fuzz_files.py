@@ -72,7 +72,6 @@ def _command_line(draw: random.Random, folder: Path) -> Case:
 
 @target("manifest")
 def _manifest(draw: random.Random, folder: Path) -> Case:
-    import fedcopl_lab.data._fetch as fetching
     from fedcopl_lab.data import _manifests as manifests
     from fedcopl_lab.data import known_manifests, load_manifest, manifest_folder
     from fedcopl_lab.data._fetch import download_of
@@ -89,7 +88,7 @@ def _manifest(draw: random.Random, folder: Path) -> Case:
         return lambda: _checked(name, table)
 
     def case() -> None:
-        with patched((manifests, "manifest_folder", lambda: folder), (fetching, "manifest_folder", lambda: folder)):
+        with patched((manifests, "manifest_folder", lambda: folder)):
             load_manifest(name)
             download_of(name)
 
@@ -98,8 +97,7 @@ def _manifest(draw: random.Random, folder: Path) -> Case:
 
 def _checked(name: str, table: dict[str, Any]) -> None:
     from fedcopl_lab.data._fields import Fields
-    from fedcopl_lab.data._files import source_files
-    from fedcopl_lab.data._manifests import _checked_manifest
+    from fedcopl_lab.data._manifests import _checked_manifest, source_files
 
     fields = Fields(Path(f"{name}.toml"), table)
     source_files(fields)
@@ -217,7 +215,7 @@ def _pickle(draw: random.Random, folder: Path) -> Case:
 
     import fakes
 
-    from fedcopl_lab.data._arrays import _ArraysOnly
+    from fedcopl_lab.data._readers import _ArraysOnly
 
     content = damaged(draw, fakes.cifar10(per_batch=1)["cifar-10-batches-py/data_batch_1"])
 

@@ -168,7 +168,7 @@ def downloading(scratch: Path, url: str) -> Work:
     folder = small_manifests(scratch, url)
 
     def work(root: Path) -> object:
-        with patched((manifests, "manifest_folder", lambda: folder), (fetching, "manifest_folder", lambda: folder)):
+        with patched((manifests, "manifest_folder", lambda: folder)):
             return fetching.get("cinic10", root, progress=False)
 
     return work

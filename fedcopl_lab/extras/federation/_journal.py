@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab._files import write_atomic
-from fedcopl_lab._run_files import read_tensors
+from fedcopl_lab._files import read_tensors, write_atomic
 
 _DIGEST = "letter digest"
 

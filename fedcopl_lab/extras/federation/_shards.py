@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError, StoreError
-from fedcopl_lab._files import read_json, to_json, write_atomic
+from fedcopl_lab._files import read_json, read_tensors, to_json, write_atomic
 from fedcopl_lab._identity import key_of
-from fedcopl_lab._run_files import read_tensors
 from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig, config_from
 from fedcopl_lab.data import ChannelStatistics, Dataset, Federation, Shard, load_manifest
 from fedcopl_lab.extras.federation._supported import check_federable

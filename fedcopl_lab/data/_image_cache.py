@@ -1,4 +1,4 @@
-"""Images decoded and resized once, into one memory-mapped file of uint8 pixels."""
+"""Images decoded and resized once, as CLIP does it, into one memory-mapped file of uint8 pixels."""
 
 import hashlib
 import json
@@ -13,34 +13,62 @@ from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from filelock import FileLock
+from jaxtyping import UInt8
 from PIL import Image
+from torch import Tensor
 from tqdm.auto import tqdm
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import to_json, write_atomic
-from fedcopl_lab.data._resize import square
-from fedcopl_lab.data._sources import ImageSource
+from fedcopl_lab.data._image_source import ImageSource
 
 # Part of every cache's name: raise it when the same files would give other pixels.
 TRANSFORM = "clip-bicubic-1"
 _IMAGES_PER_CHUNK = 64
 _NAMES_SHOWN = 5
 
+Shape = tuple[int, int, int, int]
+
+
+def square(image: Image.Image, size: int) -> npt.NDArray[np.uint8]:
+    """CLIP's own transform up to the tensor: short side to ``size`` by bicubic, centre crop, RGB; ``[3, size, size]``.
+
+    The conversion to RGB comes last, as in CLIP; it matters for palette images.
+    """
+    width, height = image.size
+    short, long = min(width, height), max(width, height)
+    if short != size:
+        other = int(size * long / short)
+        image = image.resize((size, other) if width <= height else (other, size), Image.Resampling.BICUBIC)
+    width, height = image.size
+    left, top = round((width - size) / 2.0), round((height - size) / 2.0)
+    if (width, height) != (size, size):
+        image = image.crop((left, top, left + size, top + size))
+    return np.asarray(image.convert("RGB"), dtype=np.uint8).transpose(2, 0, 1)
+
+
+def resized(images: UInt8[Tensor, "n 3 h w"], size: int) -> UInt8[Tensor, "n 3 size size"]:
+    """Images in memory at another size, by the transform of the cache; the same tensor where nothing changes.
+
+    >>> resized(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), 32).shape
+    torch.Size([2, 3, 32, 32])
+    """
+    if images.shape[2:] == (size, size):
+        return images
+    pixels = images.numpy().transpose(0, 2, 3, 1)
+    return torch.from_numpy(np.stack([square(Image.fromarray(one), size) for one in pixels]))
+
 
 @dataclass(frozen=True, eq=False)
 class CachedImages:
-    """Images that are ready to use.
+    """Images that are ready to use."""
 
-    Attributes:
-        pixels: uint8 ``[n, 3, size, size]``, mapped from the file; writing to it does not change the file.
-        sha256: of the pixels, chunk by chunk.
-        path: the folder of the cache.
-    """
-
+    # uint8 [n, 3, size, size], mapped from the file; writing to it does not change the file
     pixels: npt.NDArray[np.uint8]
-    sha256: str
-    path: Path
+    sha256: str  # of the pixels, chunk by chunk
+    path: Path  # the folder of the cache
 
     def __repr__(self) -> str:
         return f"CachedImages({len(self.pixels)} images of {self.pixels.shape[-1]} pixels in {self.path})"
@@ -64,8 +92,9 @@ def cached_images(
     Raises:
         FedCoPLError: images that are missing or broken, by name; too little space on the disk.
 
-    >>> cached_images(source, manifest.content_sha256, 224, Path("cache")).pixels.shape
-    (4512, 3, 224, 224)
+    >>> source = ImageSource(np.zeros((2, 3, 8, 8), dtype=np.uint8), Path("."), (), np.arange(2), 1)
+    >>> cached_images(source, "sha256 of the content", 16, Path("cache"), progress=False).pixels.shape
+    (2, 3, 16, 16)
     """
     if size < 1:
         raise FedCoPLError(f"image_size={size} is below 1; choose the side in pixels, such as 224")
@@ -73,7 +102,12 @@ def cached_images(
     target = folder / f"{size}px-{key[:16]}"
     shape = (len(source), 3, size, size)
     if not (target / "meta.json").is_file():
-        _make_folder(target)
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FedCoPLError(
+                f"cannot make {target} ({error.strerror}); point FEDCOPL_LAB_DATA to a folder that is writable"
+            ) from error
         with FileLock(target / "lock"):
             if not (target / "meta.json").is_file():
                 _build(source, target, shape, workers or os.cpu_count() or 1, progress)
@@ -83,25 +117,14 @@ def cached_images(
     return CachedImages(pixels, meta["sha256"], target)
 
 
-def _make_folder(target: Path) -> None:
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FedCoPLError(
-            f"cannot make {target} ({error.strerror}); point FEDCOPL_LAB_DATA to a folder that is writable"
-        ) from error
-
-
-def _build(source: ImageSource, target: Path, shape: tuple[int, int, int, int], workers: int, progress: bool) -> None:
+def _build(source: ImageSource, target: Path, shape: Shape, workers: int, progress: bool) -> None:
     bounds = [(start, min(start + _IMAGES_PER_CHUNK, shape[0])) for start in range(0, shape[0], _IMAGES_PER_CHUNK)]
     _reserve(target, shape)
     digests = _finished(target, bounds, shape, workers)
     missing = [chunk for chunk in range(len(bounds)) if chunk not in digests]
     broken: list[str] = []
-    bar = tqdm(
-        total=shape[0], initial=sum(bounds[c][1] - bounds[c][0] for c in digests), unit="image",
-        desc=f"decode to {shape[-1]} px", disable=not progress, leave=False,
-    )  # fmt: skip
+    done, name = sum(bounds[c][1] - bounds[c][0] for c in digests), f"decode to {shape[-1]} px"
+    bar = tqdm(total=shape[0], initial=done, unit="image", desc=name, disable=not progress, leave=False)
     with open(target / "chunks.log", "a", encoding="ascii") as log, bar, _threads(workers) as pool:
         lock = Lock()
 
@@ -130,7 +153,7 @@ def _build(source: ImageSource, target: Path, shape: tuple[int, int, int, int], 
     write_atomic(target / "meta.json", to_json({"shape": list(shape), "sha256": whole, "transform": TRANSFORM}))
 
 
-def _reserve(target: Path, shape: tuple[int, int, int, int]) -> None:
+def _reserve(target: Path, shape: Shape) -> None:
     path, wanted = target / "pixels.u8", int(np.prod(shape, dtype=np.int64))
     have = path.stat().st_blocks * 512 if path.is_file() and hasattr(os.stat_result, "st_blocks") else 0
     free = shutil.disk_usage(target).free
@@ -144,9 +167,7 @@ def _reserve(target: Path, shape: tuple[int, int, int, int]) -> None:
     os.truncate(path, wanted)
 
 
-def _finished(
-    target: Path, bounds: list[tuple[int, int]], shape: tuple[int, int, int, int], workers: int
-) -> dict[int, str]:
+def _finished(target: Path, bounds: list[tuple[int, int]], shape: Shape, workers: int) -> dict[int, str]:
     """Chunks of an earlier build whose pixels are still those that were written, with their checksums."""
     log = target / "chunks.log"
     lines = [line.split() for line in log.read_text(encoding="ascii").splitlines()] if log.is_file() else []
@@ -177,9 +198,7 @@ def _threads(workers: int) -> Iterator[ThreadPoolExecutor]:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _chunk(
-    source: ImageSource, target: Path, bounds: tuple[int, int], shape: tuple[int, int, int, int]
-) -> tuple[str, list[str]]:
+def _chunk(source: ImageSource, target: Path, bounds: tuple[int, int], shape: Shape) -> tuple[str, list[str]]:
     """Decode one chunk into its place; its checksum, and the images that cannot be read."""
     start, stop = bounds
     pixels = np.zeros((stop - start, *shape[1:]), dtype=np.uint8)

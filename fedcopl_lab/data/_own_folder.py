@@ -4,14 +4,11 @@ import hashlib
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
-
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.data._listed import image_names
-from fedcopl_lab.data._manifests import Manifest
-from fedcopl_lab.data._sources import ImageSource, file_source
+from fedcopl_lab.data._image_source import ImageSource, file_source, image_names
+from fedcopl_lab.data._manifests import Manifest, training_first_sha256
 
-OWN_SIZE = (224, 224)
+Named = list[tuple[str, str]]  # images and their class folders
 
 
 def own_folder(path: str) -> tuple[Manifest, ImageSource]:
@@ -33,9 +30,6 @@ def own_folder(path: str) -> tuple[Manifest, ImageSource]:
     manifest = _manifest(root, classes, len(train), len(test), split, _content_sha256(root, [*train, *test]))
     numbered = ([(name, classes.index(label)) for name, label in part] for part in (train, test))
     return manifest, file_source(manifest, root, *numbered)
-
-
-Named = list[tuple[str, str]]
 
 
 def _listed(root: Path, part: str) -> Named:
@@ -78,9 +72,9 @@ def _manifest(root: Path, classes: list[str], n_train: int, n_test: int, split: 
         split_rule=rule,
         test_indices=(),
         content_sha256=content,
-        split_sha256=hashlib.sha256(np.arange(n_train + n_test, dtype="<i8").tobytes()).hexdigest(),
+        split_sha256=training_first_sha256(n_train, n_test),
         path=root,
         loader="folder",
-        image_size=OWN_SIZE,
+        image_size=(224, 224),
         content_known=False,
     )

@@ -1,13 +1,18 @@
 """A fixed part of a data set: ``"cifar10:300"`` for a quick look, ``"cifar10:unseen:6000"`` for clients of `mini`."""
 
+import base64
+import hashlib
+import tomllib
 from collections.abc import Container
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.data._seen import TAILS, seen_positions
 from fedcopl_lab.seeding import numpy_generator
 
 Positions = npt.NDArray[np.int64]
@@ -15,20 +20,20 @@ Positions = npt.NDArray[np.int64]
 UNSEEN = "unseen"
 """The word in a name that leaves out what `mini` is trained on."""
 
+SEEN_SETS = ("cifar10", "cifar100")
+"""The sets that the `mini` CLIP is trained on a recorded part of."""
+
+SEEN_RECORD = Path(__file__).parent / "mini_seen.toml"
+"""That part: a mask over the training images of each set, with its checksum."""
+
 
 @dataclass(frozen=True)
 class PartName:
-    """What a data set's name asks for.
+    """What a data set's name asks for."""
 
-    Attributes:
-        whole: name of the whole set.
-        n_images: training and test images wanted; None for all of them.
-        unseen: without the training images that the `mini` CLIP is trained on.
-    """
-
-    whole: str
-    n_images: int | None = None
-    unseen: bool = False
+    whole: str  # name of the whole set
+    n_images: int | None = None  # training and test images wanted; None for all of them
+    unseen: bool = False  # without the training images that the `mini` CLIP is trained on
 
     @property
     def is_whole(self) -> bool:
@@ -60,7 +65,7 @@ def split_name(name: str, known: Container[str]) -> PartName:
         return PartName(name)
     word, colon, rest = count.partition(":")
     unseen = word == UNSEEN
-    if unseen and base not in TAILS:
+    if unseen and base not in SEEN_SETS:
         raise FedCoPLError(f"{name!r}: mini is trained on no image of {base}; leave {UNSEEN!r} out of the name")
     if unseen and not colon:
         return PartName(base, None, unseen)
@@ -70,26 +75,23 @@ def split_name(name: str, known: Container[str]) -> PartName:
     return PartName(base, int(number), unseen)
 
 
-def part_sizes(n_train: int, n_test: int, n: int, name: str) -> tuple[int, int]:
-    """How many of n images are training and test images: in the proportion of the whole set, one at least.
+def counts_of(part: PartName, n_train: int, n_test: int) -> tuple[int, int]:
+    """Training and test images of a part, from those of the whole set.
 
-    Raises:
-        FedCoPLError: fewer than 2 images, or more than there are.
-
-    >>> part_sizes(50_000, 10_000, 300, "cifar10")
+    >>> counts_of(PartName("cifar10", 300), 50_000, 10_000)
     (250, 50)
     """
+    if part.n_images is not None:
+        return part_sizes(n_train, n_test, part.n_images, part.whole)
+    return n_train - (len(seen_positions(part.whole)) if part.unseen else 0), n_test
+
+
+def part_sizes(n_train: int, n_test: int, n: int, name: str) -> tuple[int, int]:
+    """How many of n images are training and test images: in the proportion of the whole set, one at least."""
     if not 2 <= n <= n_train + n_test:
         raise FedCoPLError(f"{name}:{n} asks for {n} images; expected 2 to {n_train + n_test}, all there are")
     train = min(max(round(n * n_train / (n_train + n_test)), 1), n - 1)
     return train, n - train
-
-
-def counts_of(part: PartName, n_train: int, n_test: int) -> tuple[int, int]:
-    """Training and test images of a part, from those of the whole set."""
-    if part.n_images is not None:
-        return part_sizes(n_train, n_test, part.n_images, part.whole)
-    return n_train - (len(seen_positions(part.whole)) if part.unseen else 0), n_test
 
 
 def draw_part(
@@ -108,17 +110,10 @@ def draw_part(
     Returns:
         Training and test positions; every class has as many as any other, or one less, while it has any left.
     """
-    wanted = part_sizes(n_train or len(train), len(test), n, name)
-    if wanted[0] > len(train):
-        raise FedCoPLError(f"{name}: {wanted[0]} training images asked for, {len(train)} may be taken; ask for less")
-    parts = zip(("train", "test"), (train, test), wanted, strict=True)
-    first, second = (_balanced(labels, positions, size, name, part) for part, positions, size in parts)
-    return first, second
-
-
-def without_seen(train: Positions, name: str) -> Positions:
-    """The training images that `mini` never saw, of training images that come first in their set."""
-    return np.setdiff1d(train, seen_positions(name), assume_unique=True)
+    n_train, n_test = part_sizes(n_train or len(train), len(test), n, name)
+    if n_train > len(train):
+        raise FedCoPLError(f"{name}: {n_train} training images asked for, {len(train)} may be taken; ask for less")
+    return _balanced(labels, train, n_train, name, "train"), _balanced(labels, test, n_test, name, "test")
 
 
 def _balanced(labels: Positions, positions: Positions, size: int, name: str, part: str) -> Positions:
@@ -129,3 +124,52 @@ def _balanced(labels: Positions, positions: Positions, size: int, name: str, par
         turn[own] = np.arange(len(own))
     chosen: Positions = np.sort(shuffled[np.argsort(turn, kind="stable")[:size]])
     return chosen
+
+
+@lru_cache
+def seen_positions(name: str) -> Positions:
+    """The recorded images of a set that `mini` is trained on, as rising positions among its training images.
+
+    Args:
+        name: one of :data:`SEEN_SETS`.
+
+    Raises:
+        FedCoPLError: nothing of that set is recorded, or the record was changed.
+
+    >>> len(seen_positions("cifar10"))
+    9823
+
+    Shown in notebook ``data_check``.
+    """
+    table = _seen_table(name)
+    packed = np.frombuffer(base64.b64decode(table["mask"]), dtype=np.uint8)
+    seen = np.flatnonzero(np.unpackbits(packed)[: table["train"]]).astype(np.int64)
+    found = positions_sha256(seen)
+    if found != table["sha256"]:
+        raise FedCoPLError(
+            f"{SEEN_RECORD}: the mask of {name} has checksum {found}, expected {table['sha256']}; restore the file "
+            "from the package"
+        )
+    seen.setflags(write=False)
+    return seen
+
+
+def seen_sha256(name: str) -> str:
+    """The checksum of a set's recorded images, from the record alone.
+
+    >>> seen_sha256("cifar10")[:8]
+    'ae0f7742'
+    """
+    return str(_seen_table(name)["sha256"])
+
+
+def positions_sha256(positions: Positions) -> str:
+    """Checksum of positions, int64 and little endian."""
+    return hashlib.sha256(positions.astype("<i8").tobytes()).hexdigest()
+
+
+def _seen_table(name: str) -> dict[str, Any]:
+    if name not in SEEN_SETS:
+        raise FedCoPLError(f"no image of {name!r} is seen by mini; recorded are {', '.join(SEEN_SETS)}")
+    found: dict[str, Any] = tomllib.loads(SEEN_RECORD.read_text(encoding="ascii"))[name]
+    return found

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import platformdirs
+
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.data._manifests import Manifest
 
@@ -16,15 +18,15 @@ def data_root(root: str | Path | None = None) -> Path:
     Shown in notebook ``data_check``.
     """
     chosen = root or os.environ.get("FEDCOPL_LAB_DATA")
-    if chosen:
-        return Path(chosen).expanduser().resolve()
-    from pooch import os_cache  # brings a network library along, of no use to those who chose a folder
-
-    return Path(os_cache("fedcopl_lab")) / "data"
+    return Path(chosen).expanduser().resolve() if chosen else platformdirs.user_cache_path("fedcopl_lab") / "data"
 
 
 def set_folder(name: str, root: str | Path | None = None) -> Path:
-    """The folder of one set below the root; it need not exist."""
+    """The folder of one set below the root; it need not exist.
+
+    >>> set_folder("dtd", "~/sets").name
+    'dtd'
+    """
     return data_root(root) / name
 
 

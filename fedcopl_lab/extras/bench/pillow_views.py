@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageEnhance, ImageOps
 
-from fedcopl_lab.data._operations import OPERATIONS
+from fedcopl_lab.data import OPERATIONS
 
 
 def _factor(level: int) -> float:

@@ -1,29 +1,20 @@
-"""The CIFAR images that the `mini` CLIP is trained on: drawn once, recorded, and kept out of every pool it meets."""
+"""How the images that `mini` is trained on were drawn and recorded, once, in ``fedcopl_lab/data/mini_seen.toml``."""
 
 import base64
 import hashlib
 import textwrap
-import tomllib
-from collections.abc import Mapping
+from collections import Counter
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.data import positions_sha256
 from fedcopl_lab.seeding import numpy_generator
 
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-
-RECORD = Path(__file__).parent / "mini_seen.toml"
-"""The recorded draw: a mask over the training images of each set, with its checksum."""
-
-_PURPOSE = "images that mini sees"  # names the random stream of the draw
 
 _LINE = 100  # characters of a line of the record
 
@@ -52,25 +43,14 @@ class LongTail:
         return [round(self.most - span * (rank / last) ** self.bend) for rank in range(n_classes)]
 
 
-TAILS: Mapping[str, LongTail] = MappingProxyType(
-    {"cifar10": LongTail(2000, 100, 0.85), "cifar100": LongTail(440, 22, 1.8)}
-)
+TAILS = {"cifar10": LongTail(2000, 100, 0.85), "cifar100": LongTail(440, 22, 1.8)}
 """The draw of each set: a class imbalance of 20:1, and enough left of every class for the clients."""
 
 
 def pixel_twins(*sets: npt.NDArray[np.uint8]) -> list[Flags]:
-    """Which images have an exact copy elsewhere, in their own set or another.
-
-    Args:
-        sets: uint8 images, each ``[n, 3, h, w]`` of equal size.
-
-    Returns:
-        One mask per set, in order.
-    """
+    """Which images of each set, uint8 ``[n, 3, h, w]``, have an exact copy elsewhere, in their own set or another."""
     digests = [[hashlib.blake2b(image.tobytes(), digest_size=16).digest() for image in images] for images in sets]
-    counts: dict[bytes, int] = {}
-    for digest in (digest for one in digests for digest in one):
-        counts[digest] = counts.get(digest, 0) + 1
+    counts = Counter(digest for one in digests for digest in one)
     return [np.array([counts[digest] > 1 for digest in one]) for one in digests]
 
 
@@ -90,7 +70,7 @@ def draw_seen(name: str, train_labels: Positions, twins: Flags, tail: LongTail |
         FedCoPLError: a class has fewer images than the tail asks for.
     """
     n_classes = int(train_labels.max()) + 1
-    stream = numpy_generator(0, _PURPOSE, name)
+    stream = numpy_generator(0, "images that mini sees", name)
     sizes = (tail or TAILS[name]).sizes(n_classes)
     drawn = []
     for label, size in zip(stream.permutation(n_classes), sizes, strict=True):
@@ -112,56 +92,6 @@ def record_of(name: str, seen: Positions, train_labels: Positions) -> str:
     packed = textwrap.fill(base64.b64encode(np.packbits(mask).tobytes()).decode(), _LINE)
     lines = textwrap.fill(counts, _LINE, initial_indent="    ", subsequent_indent="    ")
     return (
-        f'[{name}]\ntrain = {len(train_labels)}\nseen = {len(seen)}\nsha256 = "{_digest(seen)}"\n'
+        f'[{name}]\ntrain = {len(train_labels)}\nseen = {len(seen)}\nsha256 = "{positions_sha256(seen)}"\n'
         f'per_class = [\n{lines},\n]\nmask = """\n{packed}\n"""\n'
     )
-
-
-@lru_cache
-def seen_positions(name: str) -> Positions:
-    """The recorded images of a set that `mini` is trained on, as rising positions among its training images.
-
-    Args:
-        name: ``"cifar10"`` or ``"cifar100"``.
-
-    Raises:
-        FedCoPLError: nothing of that set is recorded, or the record was changed.
-
-    >>> len(seen_positions("cifar10"))
-    9823
-
-    Shown in notebook ``data_check``.
-    """
-    table = _table(name)
-    packed = np.frombuffer(base64.b64decode(table["mask"]), dtype=np.uint8)
-    seen = np.flatnonzero(np.unpackbits(packed)[: table["train"]]).astype(np.int64)
-    if _digest(seen) != table["sha256"]:
-        raise FedCoPLError(
-            f"{RECORD}: the mask of {name} has checksum {_digest(seen)}, expected "
-            f"{table['sha256']}; restore the file from the package"
-        )
-    seen.setflags(write=False)
-    return seen
-
-
-def seen_sha256(name: str) -> str:
-    """The checksum of a set's recorded draw."""
-    return str(_table(name)["sha256"])
-
-
-def unseen_mask(name: str) -> Flags:
-    """Which training images of a set `mini` never saw, [n_train]; those that clients may hold."""
-    mask = np.ones(_table(name)["train"], dtype=bool)
-    mask[seen_positions(name)] = False
-    return mask
-
-
-def _table(name: str) -> dict[str, Any]:
-    if name not in TAILS:
-        raise FedCoPLError(f"no image of {name!r} is seen by mini; recorded are {', '.join(TAILS)}")
-    found: dict[str, Any] = tomllib.loads(RECORD.read_text(encoding="ascii"))[name]
-    return found
-
-
-def _digest(positions: Positions) -> str:
-    return hashlib.sha256(positions.astype("<i8").tobytes()).hexdigest()

@@ -11,24 +11,19 @@ import numpy.typing as npt
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.data._manifests import Manifest
 
+IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm")
+Listed = Sequence[tuple[str, int]]
+
 
 @dataclass(frozen=True, eq=False)
 class ImageSource:
-    """The images of a set before they are decoded: pixels in memory, or files.
+    """The images of a set before they are decoded: pixels in memory, or files."""
 
-    Attributes:
-        pixels: uint8 ``[n, 3, h, w]``, or None when the images are files.
-        root: folder that the files lie in.
-        names: one name per image, relative to ``root``; empty when there are pixels.
-        labels: class of every image, int64 ``[n]``; training images first.
-        n_train: how many of them are training images.
-    """
-
-    pixels: npt.NDArray[np.uint8] | None
-    root: Path
-    names: tuple[str, ...]
-    labels: npt.NDArray[np.int64]
-    n_train: int
+    pixels: npt.NDArray[np.uint8] | None  # uint8 [n, 3, h, w], or None when the images are files
+    root: Path  # folder that the files lie in
+    names: tuple[str, ...]  # one name per image, relative to root; empty when there are pixels
+    labels: npt.NDArray[np.int64]  # class of every image, int64 [n]; training images first
+    n_train: int  # how many of them are training images
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -50,20 +45,17 @@ def pixel_source(
     manifest: Manifest, pixels: npt.NDArray[np.uint8], labels: npt.NDArray[np.int64], n_train: int, root: Path
 ) -> ImageSource:
     """A source of images in memory, after a check against the manifest."""
-    check_counts(manifest, n_train, len(labels) - n_train)
-    check_labels(manifest, labels)
+    _check_counts(manifest, n_train, len(labels) - n_train)
+    _check_labels(manifest, labels)
     return ImageSource(pixels, root, (), labels, n_train)
-
-
-Listed = Sequence[tuple[str, int]]
 
 
 def file_source(manifest: Manifest, root: Path, train: Listed, test: Listed) -> ImageSource:
     """A source of image files, each given as (name relative to ``root``, label), after a check."""
-    check_counts(manifest, len(train), len(test))
+    _check_counts(manifest, len(train), len(test))
     names = tuple(name for name, _ in (*train, *test))
     labels = np.array([label for _, label in (*train, *test)], dtype=np.int64)
-    check_labels(manifest, labels)
+    _check_labels(manifest, labels)
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise FedCoPLError(f"{manifest.name}: image {twice} is listed twice; take the official files again")
@@ -73,7 +65,7 @@ def file_source(manifest: Manifest, root: Path, train: Listed, test: Listed) -> 
     return ImageSource(None, root, names, labels, len(train))
 
 
-def check_counts(manifest: Manifest, n_train: int, n_test: int) -> None:
+def _check_counts(manifest: Manifest, n_train: int, n_test: int) -> None:
     """Refuse another number of images than the manifest says."""
     if (n_train, n_test) != (manifest.n_train, manifest.n_test):
         raise FedCoPLError(
@@ -82,7 +74,7 @@ def check_counts(manifest: Manifest, n_train: int, n_test: int) -> None:
         )
 
 
-def check_labels(manifest: Manifest, labels: npt.NDArray[np.int64]) -> None:
+def _check_labels(manifest: Manifest, labels: npt.NDArray[np.int64]) -> None:
     """Refuse a class without an image, or a label without a class."""
     present = np.unique(labels)
     if not np.array_equal(present, np.arange(len(manifest.classes))):
@@ -102,6 +94,11 @@ def label_of(manifest: Manifest, official: str) -> int:
             f"{manifest.name}: the files name a class {official!r}, which is not among the {len(manifest.classes)} "
             f"of {manifest.path.name}; take the official files again"
         ) from None
+
+
+def image_names(folder: Path) -> list[str]:
+    """Names of the image files in a folder, sorted; other files are left out."""
+    return sorted(entry.name for entry in folder.iterdir() if entry.suffix.lower() in IMAGE_ENDINGS)
 
 
 def read_text(manifest: Manifest, path: Path) -> str:

@@ -1,20 +1,20 @@
 """FedCoPL's half: the settings of federated prompt tuning, whichever labeller and trainer a run combines."""
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
-from fedcopl_lab.config._checks import check, check_counts
-from fedcopl_lab.config._run import RunConfig
+from fedcopl_lab.config._run_config import Rules, RunConfig
 
 PromptMethodName = Literal["zero-shot", "PromptFL", "PromptProx", "pFedPrompt", "FedOTP", "FedCoPL"]
 Labeller = Literal["none", "FPL", "CPL", "CoPL", "UPL", "true"]
-Scheme = Literal["dirichlet", "quantity", "iid"]
-Rules = Literal["paper", "authors"]
 CountNoise = Literal["none", "laplace", "gaussian", "half", "uniform", "shuffled"]
+TestSplit = Literal["own_masks", "same_proportions", "independent"]
+
+PRIVATE_NOISE = ("laplace", "gaussian")
+"""Kinds of count noise that have a privacy budget ε."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class PromptConfig(RunConfig):
     """Everything that decides the numbers of one federated prompt-tuning run (FedCoPL Sec. 4.1).
 
@@ -27,11 +27,11 @@ class PromptConfig(RunConfig):
     seed_scope: Literal["everything", "prompts"] = "everything"  # "prompts": as the released code, row 25
     # data and federation
     clip: str
-    scheme: Scheme = "dirichlet"
+    scheme: Literal["dirichlet", "quantity", "iid"] = "dirichlet"
     beta: float | None = 0.1
     fraction: float | None = None  # share of the classes a client owns; quantity split only
-    partition_mode: Rules = "paper"
-    test_split: Literal["own_masks", "same_proportions", "independent"] | None = None  # None: the scheme's own
+    partition_mode: Literal["paper", "authors"] = "paper"
+    test_split: TestSplit | None = None  # None: the scheme's own
     min_train: int
     min_test: int
     # optimiser
@@ -99,45 +99,18 @@ class PromptConfig(RunConfig):
         """The prompts that clients send and the server averages: trained ones only."""
         return tuple(part for part in self.trained if self.aggregate in (part, "both"))
 
-    def _check_ranges(self) -> None:
-        super()._check_ranges()
-        check_counts(self, ("n_text", "n_visual", "shots", "clients_per_forward", "ot_iterations"), least=1)
-        check_counts(self, ("refresh_every", "min_train", "min_test", "warmup_epochs"), least=0)
-        for name in ("q_conf", "q_ent"):
-            level = getattr(self, name)
-            check(name, level, lambda v: v is None or 0 <= v <= 1, "a quantile level in [0, 1], or None for off")
-        check("rounds", self.rounds, lambda v: (v == 0) == (self.method == "zero-shot"),
-              "0 for zero-shot and at least 1 for a method that trains")  # fmt: skip
-        check("labeller", self.labeller, lambda v: (v == "none") == (self.method == "zero-shot"),
-              "none for zero-shot, and FPL, CPL, CoPL, UPL or true for a method that trains")  # fmt: skip
-        self._check_labels()
-        self._check_trainers()
-        if self.momentum_state == "shared":
-            check("clients_per_forward", self.clients_per_forward, lambda v: v == 1,
-                  "1 with momentum_state='shared', where one buffer goes from client to client")  # fmt: skip
-        if self.scheme == "dirichlet":
-            check("beta", self.beta, lambda v: v is not None and 0 < v < math.inf, "a positive Dirichlet concentration")
-        if self.scheme == "quantity":
-            check("fraction", self.fraction, lambda v: v is not None and 0 < v <= 1, "a share of the classes in (0, 1]")
-
-    def _check_labels(self) -> None:
-        for name in ("cpl_alpha", "cpl_beta", "upl_confident"):
-            check(name, getattr(self, name), lambda v: v is None or 0 <= v <= 1, "a number in [0, 1], or None")
-        check("epsilon", self.epsilon, lambda v: v is None or 0 < v < math.inf, "a positive privacy budget, or None")
-        if self.count_noise in PRIVATE_NOISE:
-            check("epsilon", self.epsilon, lambda v: v is not None, f"a number with count_noise={self.count_noise!r}")
-        if self.count_noise != "none":
-            check("count_noise", self.count_noise, lambda v: self.labeller in ("CoPL", "true"),
-                  "none with a labeller whose clients upload no counts")  # fmt: skip
-            check("count_noise", self.count_noise, lambda v: self.allocation != "none",
-                  "none with allocation='none', which does not use the counts")  # fmt: skip
-
-    def _check_trainers(self) -> None:
-        for name in ("prox_mu", "cache_weight", "cache_sharpness", "ot_threshold"):
-            check(name, getattr(self, name), lambda v: 0 <= v < math.inf, "a number, 0 or more")
-        check("ot_epsilon", self.ot_epsilon, lambda v: 0.006 <= v < math.inf, "a regularisation of 0.006 or more")
-        check("ot_mass", self.ot_mass, lambda v: 0 < v <= 1, "a share of the mass in (0, 1]")
-
-
-PRIVATE_NOISE = ("laplace", "gaussian")
-"""Kinds of count noise that have a privacy budget ε."""
+    def _rules(self) -> Rules:
+        zero_shot, noisy = self.method == "zero-shot", self.count_noise != "none"
+        yield "rounds", (self.rounds == 0) == zero_shot, "0 for zero-shot and at least 1 for a method that trains"
+        labellers = "none for zero-shot, and FPL, CPL, CoPL, UPL or true for a method that trains"
+        yield "labeller", (self.labeller == "none") == zero_shot, labellers
+        yield "beta", self.beta is not None or self.scheme != "dirichlet", "a positive Dirichlet concentration"
+        yield "fraction", self.fraction is not None or self.scheme != "quantity", "a share of the classes in (0, 1]"
+        alone = "1 with momentum_state='shared', where one buffer goes from client to client"
+        yield "clients_per_forward", self.clients_per_forward == 1 or self.momentum_state != "shared", alone
+        budget = self.epsilon is not None or self.count_noise not in PRIVATE_NOISE
+        yield "epsilon", budget, f"a number with count_noise={self.count_noise!r}"
+        uploads = "none with a labeller whose clients upload no counts"
+        yield "count_noise", not noisy or self.labeller in ("CoPL", "true"), uploads
+        unused = "none with allocation='none', which does not use the counts"
+        yield "count_noise", not noisy or self.allocation != "none", unused
