@@ -17,7 +17,7 @@ _NAMES = {
     "train_round zero_shot",
     ".data": "Dataset Federation Shard dirichlet_partition iid_partition load_dataset partition quantity_partition",
     ".models": "CLIPBundle PromptedCLIP ResNet8 draw_resnet8 load_clip",
-    ".engine": "run sweep",
+    ".engine": "round run sweep",
     ".extras.embedded": "train_embedded",
     ".store": "Run Store runs",
 }
@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
         partition,
         quantity_partition,
     )
-    from fedcopl_lab.engine import run, sweep
+    from fedcopl_lab.engine import round, run, sweep
     from fedcopl_lab.extras.embedded.train import train_embedded
     from fedcopl_lab.models import CLIPBundle, PromptedCLIP, ResNet8, draw_resnet8, load_clip
     from fedcopl_lab.steps import (

@@ -84,12 +84,12 @@ class Setting:
 
     @classmethod
     def of_part(cls, config: PromptConfig, dataset: Dataset, federation: Federation) -> "Setting":
-        """The setting of somebody who holds these images and no others: a client, or a server without any.
+        """The setting of a machine with these images and no others: a client's, or a server's without any.
 
         Args:
             config: the run.
-            dataset: what they hold, at its positions.
-            federation: their own shard; the others empty.
+            dataset: its images, at their positions in the whole data set.
+            federation: its own shard; the others empty.
         """
         clip = load_clip(config.clip, device=config.device, weights=_weights_argument(config.weights))
         prompted = _prompted(config, clip, dataset, "fp32")
@@ -97,7 +97,7 @@ class Setting:
         return cls(config, dataset, federation, clip, prompted, training, own=_Frozen(dataset, clip))
 
     def holding(self, dataset: Dataset, federation: Federation) -> "Setting":
-        """The same run for somebody who holds other images, with the models that are open here."""
+        """The same run on other images, with the models that are open here."""
         return replace(self, dataset=dataset, federation=federation, own=_Frozen(dataset, self.clip))
 
     @property

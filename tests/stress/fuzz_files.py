@@ -43,7 +43,7 @@ VERBS = (
 def _command_line(draw: random.Random, folder: Path) -> Case:
     from fedcopl_lab import engine
     from fedcopl_lab.cli import main
-    from fedcopl_lab.engine import _local
+    from fedcopl_lab.engine import _run
 
     verb = draw.choice(VERBS)
     arguments = [word for word in verb if not word.startswith("-")]
@@ -58,7 +58,7 @@ def _command_line(draw: random.Random, folder: Path) -> Case:
 
     def case() -> None:
         before = snapshot(folder)
-        with patched((_local, "_compute", stop), (engine, "sweep", stop), (engine, "measure_rates", stop),
+        with patched((_run, "_compute", stop), (engine, "sweep", stop), (engine, "measure_rates", stop),
                      (engine, "bench_step", stop), (engine, "bench_sage", stop)):  # fmt: skip
             try:
                 status = main(arguments)

@@ -16,7 +16,7 @@ from fedcopl_lab.engine._memory import base_bytes, keep_freed_memory, profiled
 from fedcopl_lab.extras.bench.step import timed
 from fedcopl_lab.methods import SemiMethod, SemiSetting
 from fedcopl_lab.methods._local_task import LocalTask
-from fedcopl_lab.methods._semi import exact_convolutions
+from fedcopl_lab.methods.sage_client import exact_convolutions
 from fedcopl_lab.steps import model_scores
 
 TIMED_LABELLED, TIMED_UNLABELLED = 32, 64

@@ -1,4 +1,4 @@
-"""A client's own files: its images and what it must know of the run, and nothing of the other clients."""
+"""The files of a federation: what all must know of the run, and each client's own images."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -16,8 +16,7 @@ from fedcopl_lab._files import read_json, read_tensors, to_json, write_atomic
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig, config_from
 from fedcopl_lab.data import ChannelStatistics, Dataset, Federation, Shard, load_manifest
-from fedcopl_lab.extras.federation._supported import check_federable
-from fedcopl_lab.methods import SemiSetting, Setting, open_method
+from fedcopl_lab.methods import PromptServer, SageServer, SemiSetting, Setting, open_method
 
 UNKNOWN = -1
 """The class of an image whose label the client does not know."""
@@ -26,7 +25,7 @@ _TERMS, _CLIENT, _IMAGES = "federation.json", "client.json", "images.safetensors
 
 
 @dataclass(frozen=True, repr=False)
-class OwnImages:
+class ClientImages:
     """What one client holds.
 
     Attributes:
@@ -47,33 +46,27 @@ class OwnImages:
         """Put them into a folder."""
         from safetensors.torch import save
 
-        parts = {"train": self.shard.train.tolist(), "test": self.shard.test.tolist()}
-        if self.shard.labelled is not None:
-            parts["labelled"] = self.shard.labelled.tolist()
+        parts = {name: part.tolist() for name, part in vars(self.shard).items() if part is not None}
         write_atomic(folder / _CLIENT, to_json({"client": self.client, **parts}))
         tensors = {"positions": self.positions, "pixels": self.pixels.contiguous(), "labels": self.labels}
         write_atomic(folder / _IMAGES, save(tensors))
 
-    def moved_up(self) -> "OwnImages":
+    def renumbered(self) -> "ClientImages":
         """The same images at positions 0, 1, 2, …, which say nothing about the whole data set."""
-
-        def place(positions: np.ndarray | None) -> np.ndarray | None:
-            return None if positions is None else np.searchsorted(self.positions.numpy(), positions)
-
-        shard = Shard(place(self.shard.train), place(self.shard.test), place(self.shard.labelled))  # type: ignore[arg-type]
-        return replace(self, shard=shard, positions=torch.arange(len(self.positions)))
+        old = {name: part for name, part in vars(self.shard).items() if part is not None}
+        new = {name: np.searchsorted(self.positions.numpy(), part) for name, part in old.items()}
+        return replace(self, shard=Shard(**new), positions=torch.arange(len(self.positions)))
 
     @classmethod
-    def read(cls, folder: Path) -> "OwnImages":
+    def read(cls, folder: Path) -> "ClientImages":
         """Those of a folder."""
         parts = read_json(folder / _CLIENT)
-        arrays = {
-            name: np.asarray(parts[name], dtype=np.int64) for name in ("train", "test", "labelled") if name in parts
-        }
-        return cls(client=parts["client"], shard=Shard(**arrays), **read_tensors(folder / _IMAGES))
+        client = parts.pop("client")
+        shard = Shard(**{name: np.asarray(part, dtype=np.int64) for name, part in parts.items()})
+        return cls(client=client, shard=shard, **read_tensors(folder / _IMAGES))
 
     def __repr__(self) -> str:
-        return f"OwnImages(client {self.client}: {self.shard})"
+        return f"ClientImages(client {self.client}: {self.shard})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -140,24 +133,24 @@ class Terms:
     def __repr__(self) -> str:
         return f"Terms({self.config.label}, {self.n_clients} clients)"
 
-    def setting(self, images: OwnImages | None = None, beside: Setting | None = None) -> Setting | SemiSetting:
+    def setting(self, images: ClientImages | None = None, open_setting: Setting | None = None) -> Setting | SemiSetting:
         """The run's surroundings for a client with its own images, or for the server, which has none.
 
-        A frozen model that somebody in this process has open already, ``beside``, is not opened again.
+        The frozen model of ``open_setting``, a setting of the same run in this process, is not opened again.
 
         Under ``aligned`` the images lie at their positions in the whole data set, between empty ones: frozen
         features then come out of batches of the same shapes as in one process, and so do the same bytes.
         """
         dataset = self._dataset(images)
-        nobody = np.zeros(0, dtype=np.int64)
+        none = np.zeros(0, dtype=np.int64)
         sage = isinstance(self.config, SageConfig)
-        shards = [Shard(nobody, nobody, nobody if sage else None)] * self.n_clients
+        shards = [Shard(none, none, none if sage else None)] * self.n_clients
         if images is not None:
             shards[images.client] = images.shard
         federation = Federation(dataset, tuple(shards), "iid", self.n_clients, None, None, 0, "paper", 0)
         if isinstance(self.config, PromptConfig):
-            if beside is not None:
-                return beside.holding(dataset, federation)
+            if open_setting is not None:
+                return open_setting.holding(dataset, federation)
             return Setting.of_part(self.config, dataset, federation)
         assert isinstance(self.config, SageConfig)
         device = self.config.device
@@ -168,7 +161,14 @@ class Terms:
             self.config, dataset, federation, dataset.images.to(device), dataset.labels.to(device), training, testing
         )
 
-    def _dataset(self, images: OwnImages | None) -> Dataset:
+    def server(self) -> PromptServer | SageServer:
+        """The server half, which holds no image."""
+        setting = self.setting()
+        if isinstance(setting, Setting):
+            return PromptServer(setting, self.n_train, self.n_images)
+        return SageServer(setting, n_images=self.n_images)
+
+    def _dataset(self, images: ClientImages | None) -> Dataset:
         n = 0 if images is None else self.n_images if self.aligned else len(images.positions)
         pixels = torch.zeros(n, *self.image_shape, dtype=torch.uint8)
         labels = torch.full((n,), UNKNOWN)
@@ -194,7 +194,7 @@ def split(config: RunConfig, folder: Path | str, aligned: bool = True, secret_no
         folder: where to write ``server/`` and ``client-0000/``, ``client-0001/``, …
         aligned: have clients compute as one process would, byte by byte, which makes each go through as many
             images as the whole data set has; False: through its own ones, with the same numbers up to rounding.
-        secret_noise: with ``count_noise``: noise that no seed tells, as privacy needs it. Such a run cannot be
+        secret_noise: with ``count_noise``: noise from no known seed, as privacy needs it. Such a run cannot be
             repeated.
 
     Returns:
@@ -203,7 +203,7 @@ def split(config: RunConfig, folder: Path | str, aligned: bool = True, secret_no
     Raises:
         FedCoPLError: a setting that needs several clients in one place, or data that are not there.
 
-    >>> split(lab.configure("smoke"), "federation")[0].name
+    >>> split(lab.configure("smoke", clients_per_forward=1), "federation")[0].name
     'server'
 
     Shown in notebook ``federation``.
@@ -214,8 +214,9 @@ def split(config: RunConfig, folder: Path | str, aligned: bool = True, secret_no
         raise FedCoPLError("secret_noise=True without noise; set count_noise='laplace' and epsilon")
     folder = Path(folder)
     method = open_method(config)
-    federation = method.federation
-    dataset = federation.dataset
+    federation, dataset = method.federation, method.federation.dataset
+    sage = method.setting if isinstance(method.setting, SemiSetting) else None
+    normalising = () if sage is None else (sage.training, sage.testing)
     terms = Terms(
         config=config,
         key=key_of(config),
@@ -224,7 +225,7 @@ def split(config: RunConfig, folder: Path | str, aligned: bool = True, secret_no
         image_shape=tuple(dataset.images.shape[1:]),
         n_images=len(dataset),
         n_train=sum(len(shard.train) for shard in federation.shards),
-        statistics=_statistics(getattr(method, "setting", None)),
+        statistics=tuple((part.mean.tolist(), part.std.tolist()) for part in normalising),
         aligned=aligned,
         secret_noise=secret_noise,
     )
@@ -233,9 +234,36 @@ def split(config: RunConfig, folder: Path | str, aligned: bool = True, secret_no
         terms.write(one)
     for k, one in enumerate(folders[1:]):
         own = _own_images(dataset, federation, k, config)
-        (own if aligned else own.moved_up()).write(one)
-        one.chmod(0o700)  # other accounts of the machine have no business there
+        (own if aligned else own.renumbered()).write(one)
+        one.chmod(0o700)  # other accounts of the machine shall not read it
     return folders
+
+
+def check_federable(config: RunConfig) -> None:
+    """Refuse what a federation of separate machines cannot do.
+
+    Raises:
+        FedCoPLError: names the setting, and a value that can.
+    """
+    wanted: dict[str, tuple[object, ...]] = {"momentum_state": ("reset", "per_client")}
+    if isinstance(config, PromptConfig):
+        if config.method == "zero-shot":
+            raise FedCoPLError("zero-shot CLIP sends nothing; run it with lab.run")
+        wanted |= {
+            "labeller": ("CoPL", "FPL", "UPL", "CPL"),
+            "filter_scope": ("client",),
+            "label_scope": ("client",),
+            "count_noise": ("none", "laplace", "gaussian"),
+            "clients_per_forward": (1,),
+        }
+    else:
+        wanted["momentum_state"] = ("reset",)
+    for name, values in wanted.items():
+        if getattr(config, name) not in values:
+            raise FedCoPLError(
+                f"{name}={getattr(config, name)!r} needs several clients in one place; "
+                f"a federation of separate machines takes {' or '.join(map(repr, values))}"
+            )
 
 
 def client_folder(folder: Path | str, client: int) -> Path:
@@ -243,20 +271,14 @@ def client_folder(folder: Path | str, client: int) -> Path:
     return Path(folder) / f"client-{client:04d}"
 
 
-def _own_images(dataset: Dataset, federation: Federation, client: int, config: RunConfig) -> OwnImages:
+def _own_images(dataset: Dataset, federation: Federation, client: int, config: RunConfig) -> ClientImages:
     shard = federation.shards[client]
     positions = torch.from_numpy(np.union1d(shard.train, shard.test))
     known = shard.test
     if isinstance(config, SageConfig):
         known = shard.train if config.method == "FedAvg-SL" else shard.labelled  # type: ignore[assignment]
     labels = torch.where(torch.isin(positions, torch.from_numpy(known.copy())), dataset.labels[positions], UNKNOWN)
-    return OwnImages(client, shard, positions, dataset.images[positions].clone(), labels)
-
-
-def _statistics(setting: object) -> tuple[tuple[list[float], list[float]], ...]:
-    if not isinstance(setting, SemiSetting):
-        return ()
-    return tuple((part.mean.tolist(), part.std.tolist()) for part in (setting.training, setting.testing))
+    return ClientImages(client, shard, positions, dataset.images[positions].clone(), labels)
 
 
 @lru_cache

@@ -1,23 +1,18 @@
-"""The reference engine: one process runs a method round by round and stores each round as it ends."""
+"""The reference engine: one process runs a method round by round into the store."""
 
-import math
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch
-from tqdm.auto import tqdm
-
-from fedcopl_lab._errors import FedCoPLError, StoreError
+from fedcopl_lab._errors import StoreError
 from fedcopl_lab._files import REMEDY, to_json, write_atomic
 from fedcopl_lab._identity import key_of
 from fedcopl_lab._threads import torch_threads
 from fedcopl_lab.config import RunConfig
 from fedcopl_lab.data import Federation, split_table
-from fedcopl_lab.engine._environment import environment
+from fedcopl_lab.engine._environment import check_device, environment
 from fedcopl_lab.engine._memory import keep_freed_memory
+from fedcopl_lab.engine._rounds import run_rounds, starting_state
 from fedcopl_lab.methods import Method, ZeroShot, open_method
-from fedcopl_lab.methods._open import State
 from fedcopl_lab.store import Run, Store
 
 
@@ -39,8 +34,8 @@ def run(config: RunConfig, store: Store | None = None, progress: bool = True) ->
         FedCoPLError: data, weights or device that are not there, a federation that cannot be drawn, nothing
             to train on, a store that cannot be written.
 
-    >>> run = lab.run(lab.configure("smoke", method="FedCoPL", seed=1))
-    >>> run.result["accuracy"]
+    >>> lab.run(lab.configure("smoke", method="zero-shot"), progress=False).complete
+    True
 
     Shown in notebook ``00_quickstart``.
     """
@@ -91,53 +86,8 @@ def _compute(config: RunConfig, stored: Run, progress: bool) -> None:
         row = method.report()
         stored.commit(row, {}, time.perf_counter() - start)
     else:
-        _rounds(method, stored, progress)
+        run_rounds(method.step, starting_state(method, stored, config.label), stored, config, progress)
     stored.finish()
-
-
-def _rounds(method: Method, stored: Run, progress: bool) -> None:
-    config = method.config
-    done = stored.rounds_done()
-    state = _restored(method, stored, done) if done else method.initial_state()
-    bar = tqdm(total=config.rounds, initial=done, desc=config.label, unit="round", disable=not progress)
-    with bar:
-        while state.round < config.rounds:
-            start = time.perf_counter()
-            state, row = method.step(state)
-            _check_finite(row, config)
-            stored.commit(row, state.to_tensors(), time.perf_counter() - start)
-            bar.update()
-
-
-def _restored(method: Method, stored: Run, done: int) -> State:
-    """The stored state, refused when it is not the one that the last row was written after."""
-    tensors = stored.load_state()
-    path = stored.path / f"state-{done:04d}.safetensors"
-    try:
-        state = method.restored_state(tensors)
-    except (KeyError, IndexError, TypeError, RuntimeError) as error:
-        raise StoreError(f"{path} holds no state of {method.config.label} ({error}); {REMEDY}") from error
-    if state.round != done:
-        raise StoreError(f"{path} is the state after round {state.round} instead of {done}; {REMEDY}")
-    return state
-
-
-def _check_finite(row: dict[str, Any], config: RunConfig) -> None:
-    """Refuse a round that went astray before it is stored."""
-    found = next(_not_finite(row), None)
-    if found:
-        raise FedCoPLError(
-            f"round {row['round']} of {config.label} gave {found}; expected finite numbers: lower lr={config.lr:g}, or "
-            "look at the images"
-        )
-
-
-def _not_finite(value: Any, name: str = "") -> Iterator[str]:
-    if isinstance(value, float) and not math.isfinite(value):
-        yield f"{name}={value}"
-    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in pairs:
-        yield from _not_finite(inner, f"{name}.{key}" if name else str(key))
 
 
 def _split(federation: Federation) -> dict[str, Any]:
@@ -145,17 +95,3 @@ def _split(federation: Federation) -> dict[str, Any]:
     if federation.label_fraction is not None:
         counts |= {part: federation.class_counts(part).tolist() for part in ("labelled", "unlabelled")}
     return {**split_table(federation), "class_counts": counts}
-
-
-def check_device(device: str) -> None:
-    """Say which devices there are when the one asked for is not."""
-    kind = device.split(":")[0]
-    if kind not in ("cpu", "cuda", "mps"):
-        raise FedCoPLError(f"device={device!r} is unknown; choose cpu, cuda or mps")
-    there: dict[str, Callable[[], bool]] = {
-        "cpu": lambda: True,
-        "cuda": torch.cuda.is_available,
-        "mps": torch.backends.mps.is_available,
-    }
-    if not there[kind]():
-        raise FedCoPLError(f"device={device!r} is not available to torch {torch.__version__} here; use device='cpu'")
