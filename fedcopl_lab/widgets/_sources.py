@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig, SageConfig, configure
-from fedcopl_lab.methods import RECIPES, LocalTask, SemiSetting, SemiState, Setting
+from fedcopl_lab.methods import RECIPES, LocalTask, PromptSetting, SemiSetting, SemiState
 from fedcopl_lab.store import Run
 
 DATASETS = ("digits", "digits:600")
@@ -45,7 +45,7 @@ class Scores:
         Raises:
             FedCoPLError: data or weights that are not there.
         """
-        setting = Setting.of(config)
+        setting = PromptSetting.of(config)
         clients = range(config.n_clients)
         return cls(
             name=config.dataset,

@@ -14,8 +14,7 @@ from torch.nn import functional as F
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.data import read_manifest_table
-from fedcopl_lab.extras.embedded import evaluate_tiny
-from fedcopl_lab.extras.embedded.card import card_files
+from fedcopl_lab.extras.embedded import card_files, evaluate_tiny
 from fedcopl_lab.models import checkpoint, clip
 from fedcopl_lab.models.checkpoint import EMBEDDED_FOLDER, clip_from_bytes, fill_token_embedding
 
@@ -71,7 +70,7 @@ def test_zero_shot_accuracy_is_what_the_card_says(tiny):
     (measured,) = evaluate_tiny(tiny)
     assert measured.overall == pytest.approx(right.mean(), abs=0.002)
     assert measured.per_class == pytest.approx(per_class, abs=0.01)
-    assert repr(measured).startswith("DigitAccuracy(overall=0.")
+    assert repr(measured).startswith("Accuracy(overall=0.")
 
 
 def test_to_input_equals_the_image_transform(tiny):

@@ -44,6 +44,8 @@ def _command_line(draw: random.Random, folder: Path) -> Case:
     from fedcopl_lab import engine
     from fedcopl_lab.cli import main
     from fedcopl_lab.engine import _run
+    from fedcopl_lab.extras import bench
+    from fedcopl_lab.extras.bench import plan
 
     verb = draw.choice(VERBS)
     arguments = [word for word in verb if not word.startswith("-")]
@@ -58,8 +60,9 @@ def _command_line(draw: random.Random, folder: Path) -> Case:
 
     def case() -> None:
         before = snapshot(folder)
-        with patched((_run, "_compute", stop), (engine, "sweep", stop), (engine, "measure_rates", stop),
-                     (engine, "bench_step", stop), (engine, "bench_sage", stop)):  # fmt: skip
+        with patched((_run, "_compute", stop), (engine, "sweep", stop), (plan, "measure_rates", stop),
+                     (plan, "measure_sage_rates", stop), (bench, "bench_step", stop),
+                     (bench, "bench_sage", stop)):  # fmt: skip
             try:
                 status = main(arguments)
             except SystemExit as end:  # argparse's own answer

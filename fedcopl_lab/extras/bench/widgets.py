@@ -1,10 +1,9 @@
-"""How long a move takes: from the new value to the finished picture, in place and drawn anew."""
+"""How long a move takes: from the new value to the finished picture, in place and as a new figure."""
 
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,18 +12,8 @@ import pandas as pd
 import torch
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.report._style import (
-    BLUE,
-    DOUBLE,
-    FAINT,
-    INK,
-    QUIET,
-    Picture,
-    file_bytes,
-    new_figure,
-    percent_axis,
-    style,
-)
+from fedcopl_lab.extras.bench.timing import check_counts, load_average
+from fedcopl_lab.report import _style as look
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.widgets._allocation import AllocationScene, explore_allocation
 from fedcopl_lab.widgets._canvas import DASHED
@@ -42,68 +31,36 @@ LIMIT = 0.25
 
 @dataclass(frozen=True)
 class WidgetTiming:
-    """One explorer's moves.
+    """One explorer's moves; a row of ``ours_bench_widgets.csv``."""
 
-    Attributes:
-        widget: which explorer.
-        control: which control is moved.
-        seconds: median of a move: computing, changing the artists, drawing and packing the picture.
-        worst: the slowest move.
-        seconds_cpu: median of the CPU time of a move; below ``seconds`` where others use the cores too.
-        seconds_new: median of the CPU time of drawing a new figure for the same parameters and saving it as PNG.
-        clients: number of clients K.
-        classes: number of classes C.
-        images: images of each client; of the whole data set for the partition.
-        moves: timed moves.
-        threads: CPU threads.
-        load: processes that want a core meanwhile, this one among them; on the clock a move takes its CPU time
-            where there are as many cores.
-    """
+    widget: str  # which explorer
+    control: str  # which control is moved
+    seconds: float  # median of a move: computing, changing the artists, drawing and packing the picture
+    worst: float  # the slowest move
+    seconds_cpu: float  # median CPU time of a move; below ``seconds`` where others use the cores too
+    seconds_new: float  # median CPU time of drawing a new figure for the same parameters and saving it as PNG
+    clients: int  # number of clients K
+    classes: int  # number of classes C
+    images: int  # images of each client; of the whole data set for the partition
+    moves: int  # timed moves
+    threads: int  # CPU threads
+    load: float  # processes that want a core meanwhile, this one among them
 
-    widget: str
-    control: str
-    seconds: float
-    worst: float
-    seconds_cpu: float
-    seconds_new: float
-    clients: int
-    classes: int
-    images: int
-    moves: int
-    threads: int
-    load: float
-
-    def __repr__(self) -> str:
-        return f"WidgetTiming({self.widget}, {self.control}: {1000 * self.seconds:.0f} ms a move)"
-
-    def row(self) -> dict[str, Any]:
-        """The fields by name, for a table."""
-        return asdict(self)
+    def __str__(self) -> str:
+        times = (self.seconds, self.worst, self.seconds_cpu, self.seconds_new)
+        move, worst, cpu, new = (f"{1000 * seconds:.0f} ms" for seconds in times)
+        return f"{self.widget}, {self.control}: {move}, slowest {worst}, CPU {cpu}; a new figure {new} of CPU"
 
 
 def bench_widgets(clients: int = 10, classes: int = 10, images: int = 1000, moves: int = 12) -> Iterator[WidgetTiming]:
     """Time the moves of every explorer on made-up scores and rows; the partition divides the embedded digits.
 
-    Args:
-        clients: number of clients K.
-        classes: number of classes C.
-        images: images of each client.
-        moves: timed moves of each explorer, after two that are not timed.
-
-    Returns:
-        One timing for each explorer.
-
-    Raises:
-        FedCoPLError: numbers below 2.
+    Each explorer makes two moves that are not timed and then ``moves`` that are; numbers below 2 are an error.
 
     >>> next(bench_widgets(clients=2, classes=3, images=20, moves=2)).widget
     'thresholds'
-
-    The command is ``fedcopl-lab bench widgets``.
     """
-    for name, value in (("clients", clients), ("classes", classes), ("images", images), ("moves", moves)):
-        if value < 2:
-            raise FedCoPLError(f"{name}={value}; expected 2 or more")
+    check_counts(2, clients=clients, classes=classes, images=images, moves=moves)
     catalogue = Catalogue([made_up_scores(clients, classes, images)])
     opinions, played = made_up_opinions(classes, images), made_up_rounds(clients, classes)
     levels = np.linspace(0.2, 0.8, moves + 2).round(3).tolist()
@@ -116,49 +73,47 @@ def bench_widgets(clients: int = 10, classes: int = 10, images: int = 1000, move
          images),
     ]  # fmt: skip
     for explorer, control, values, scene, shown in cases:
-        timed = [_timed(partial(explorer.set, **{control: value})) for value in values][2:]
-        seconds, cpu = zip(*timed, strict=True)
-        anew = [_timed(partial(_anew, scene, replace(explorer.params, **{control: value})))[1]
-                for value in values[: max(2, moves // 4)]]  # fmt: skip
+        moved = [_timed(partial(explorer.set, **{control: value})) for value in values][2:]
+        seconds, cpu = zip(*moved, strict=True)
+        few = [replace(explorer.params, **{control: value}) for value in values[: max(2, moves // 4)]]
+        drawn = [_timed(partial(_new_picture, scene, params))[1] for params in few]
         yield WidgetTiming(
             widget=explorer.name, control=control, seconds=statistics.median(seconds), worst=max(seconds),
-            seconds_cpu=statistics.median(cpu),
-            seconds_new=statistics.median(anew), clients=clients,
+            seconds_cpu=statistics.median(cpu), seconds_new=statistics.median(drawn), clients=clients,
             classes=10 if explorer.name == "partition" else classes, images=shown, moves=moves,
-            threads=torch.get_num_threads(), load=round(_load(), 2),
+            threads=torch.get_num_threads(), load=round(load_average(), 2),
         )  # fmt: skip
 
 
-def draw_widget_bench(table: pd.DataFrame) -> Picture:
+def draw_widget_bench(table: pd.DataFrame) -> look.Picture:
     """Milliseconds of a move of each explorer, beside a new figure each time and the limit.
 
-    Args:
-        table: rows of ``bench widgets``.
-
-    Raises:
-        FedCoPLError: a table without rows or columns.
-
-    >>> draw_widget_bench(pd.read_csv("figures/ours_bench_widgets.csv"))
+    >>> draw_widget_bench(pd.DataFrame([vars(next(bench_widgets(clients=2, classes=3, images=20, moves=2)))]))
+    <...Figure...>
     """
-    missing = [
-        name for name in ("widget", "seconds", "seconds_cpu", "seconds_new", "load") if name not in table.columns
-    ]
+    needed = ("widget", "seconds", "seconds_cpu", "seconds_new", "load")
+    missing = [name for name in needed if name not in table.columns]
     if missing or table.empty:
         raise FedCoPLError(f"the table has {len(table)} rows and lacks {missing}; pass the rows of `bench widgets`")
-    with style():
-        figure = new_figure(DOUBLE, 0.9 + 0.33 * len(table))
+    with look.style():
+        figure = look.new_figure(look.DOUBLE, 0.9 + 0.33 * len(table))
         axes = figure.subplots()
         places = np.arange(len(table))
-        axes.barh(places + 0.19, 1000 * table["seconds_new"], 0.34, facecolor=FAINT, edgecolor=QUIET, linewidth=0.7,
-                  label="a new figure, CPU time")  # fmt: skip
-        axes.barh(places - 0.19, 1000 * table["seconds_cpu"], 0.34, color=BLUE, label="changed in place, CPU time")
-        axes.plot(1000 * table["seconds"], places - 0.19, "|", color=INK, markersize=8,
+        new: dict[str, Any] = {
+            "facecolor": look.FAINT,
+            "edgecolor": look.QUIET,
+            "linewidth": 0.7,
+            "label": "a new figure, CPU time",
+        }
+        axes.barh(places + 0.19, 1000 * table["seconds_new"], 0.34, **new)
+        axes.barh(places - 0.19, 1000 * table["seconds_cpu"], 0.34, color=look.BLUE, label="changed in place, CPU time")
+        axes.plot(1000 * table["seconds"], places - 0.19, "|", color=look.INK, markersize=8,
                   label=f"on the clock, {table['load'].max():.0f} processes at work")  # fmt: skip
-        axes.axvline(1000 * LIMIT, color=INK, linewidth=0.8, linestyle=DASHED)
+        axes.axvline(1000 * LIMIT, color=look.INK, linewidth=0.8, linestyle=DASHED)
         axes.set_yticks(places, list(table["widget"]))
         axes.invert_yaxis()
         axes.set_xlabel("milliseconds from a move to the finished picture (median; dashed: the limit)")
-        percent_axis(axes, "x")
+        look.percent_axis(axes, "x")
         figure.legend(loc="outside upper center", ncols=3)
     return figure
 
@@ -198,14 +153,10 @@ def made_up_rounds(clients: int, classes: int, rounds: int = 20, seed: int = 0) 
     return Played("made up", tuple(rows), "FedCoPL")
 
 
-def _anew(new_scene: Callable[[], Any], params: Any) -> bytes:
+def _new_picture(new_scene: Callable[[], Any], params: Any) -> bytes:
     scene = new_scene()
     scene.show(params)
-    return file_bytes(scene.figure, "png", 110)
-
-
-def _load() -> float:
-    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return look.file_bytes(scene.figure, "png", 110)
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, float]:
