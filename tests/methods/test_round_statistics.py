@@ -147,7 +147,7 @@ def test_rank_correlation_with_ties():
 def test_what_a_client_reports_of_its_pool():
     method = open_method(configure("smoke", method="SAGE", width=0.25, n_probe=100, steps_per_epoch=2))
     _, row = method.step(method.initial_state())
-    clients, present = row["clients"], method.participants(0)
+    clients, present = row["clients"], row["participants"]
     for k in range(20):
         assert (clients["n_pool"][k] is None) == (k not in present)
     k = present[0]

@@ -172,22 +172,21 @@ def test_damaged_weights_are_refused(damage, tmp_path, fresh_loading):
         assert hashlib.sha256(path.read_bytes()).hexdigest() in message
 
 
-def test_names_that_cannot_be_loaded():
-    with pytest.raises(FedCoPLError, match=r"'big' is unknown, expected one of 'tiny'.*'RN50'"):
-        lab.load_clip("big")
-    with pytest.raises(FedCoPLError, match="'tiny' is embedded and takes None or 'random'"):
-        lab.load_clip("tiny", weights="somewhere.pt")
-
-
-@pytest.mark.parametrize("device", ["abacus", "cuda:99", "cpu:x"])
-def test_devices_that_cannot_be_used(device):
-    with pytest.raises(FedCoPLError, match=rf"device '{device}' cannot be used.*use 'cpu'"):
-        lab.load_clip("tiny", device=device)
-
-
-def test_dtypes_that_cannot_be_used():
-    with pytest.raises(FedCoPLError, match=r"torch\.int8 cannot hold weights"):
-        lab.load_clip("tiny", dtype=torch.int8)
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("big", {}, r"'big' is unknown, expected one of 'tiny'.*'RN50'"),
+        ("tiny", {"weights": "somewhere.pt"}, "'tiny' is embedded and takes None or 'random'"),
+        ("tiny", {"dtype": torch.int8}, r"torch\.int8 cannot hold weights"),
+        *(
+            ("tiny", {"device": device}, rf"device '{device}' cannot be used.*use 'cpu'")
+            for device in ("abacus", "cuda:99", "cpu:x")
+        ),
+    ],
+)
+def test_what_cannot_be_loaded(name, options, message):
+    with pytest.raises(FedCoPLError, match=message):
+        lab.load_clip(name, **options)
 
 
 def test_initial_weights_follow_the_seed():
