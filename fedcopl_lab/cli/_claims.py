@@ -1,5 +1,6 @@
 """``fedcopl-lab claims``: what the papers claim in words, and what our runs say to it."""
 
+import argparse
 import shutil
 import sys
 import textwrap
@@ -8,6 +9,7 @@ from collections.abc import Hashable, Mapping
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.cli.options import add_profile
 from fedcopl_lab.config import profile_name
 from fedcopl_lab.paper import judged_claims, measured_claims, verdicts
 
@@ -15,11 +17,21 @@ _COLOURS = {"holds": "32", "does not hold": "31", "within noise": "33", "not tes
 _VERDICT_WIDTH = max(map(len, _COLOURS))
 
 
-def claims(profile: str | None, paper: str | None, markdown: bool, stored: bool) -> int:
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of ``claims``."""
+    parser.description = "Shows the committed verdicts; with --stored, judges the runs that are stored here."
+    add_profile(parser)
+    parser.add_argument("--paper", choices=("fedcopl", "sage"), help="one of the two (default: both)")
+    parser.add_argument("--markdown", action="store_true", help="as a Markdown table")
+    parser.add_argument("--stored", action="store_true", help="judge the stored runs instead")
+    parser.set_defaults(command=show_claims)
+
+
+def show_claims(options: argparse.Namespace) -> int:
     """Print the verdicts: the committed ones, or those of the runs stored here."""
-    name = profile_name(profile)
-    table, origin = _verdicts(name, paper, stored)
-    if markdown:
+    name = profile_name(options.profile)
+    table, origin = _verdicts(name, options.paper, options.stored)
+    if options.markdown:
         print(_markdown(table))
         return 0
     print(f"profile {name}, {origin}")

@@ -1,12 +1,30 @@
 """``fedcopl-lab data``: what is there, fetch, check, where."""
 
 import argparse
-from collections.abc import Callable
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.data import data_root, download_of, get, known_manifests, read_manifest_table, state_of, verify
 
 STATES = {"here": "here", "partly": "partly", "absent": "not here", "packaged": "in the package"}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The verbs of ``data`` and their options."""
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    for verb, command, text in (
+        ("list", list_sets, "every set and set of weights: what it is, how large, whether it is there"),
+        ("get", get_sets, "download, check and unpack; interrupted downloads go on where they stopped"),
+        ("verify", verify_sets, "read every file and compare it with the manifests; changes nothing"),
+        ("where", show_folders, "the folders"),
+    ):
+        one = verbs.add_parser(verb, help=text, description=text)
+        if verb in ("get", "verify"):
+            one.add_argument("names", nargs="+" if verb == "get" else "*", metavar="NAME", help="such as cifar10")
+        if verb == "get":
+            one.add_argument("--replace", action="store_true", help="fetch again what has a wrong checksum")
+            one.add_argument("--quiet", action="store_true", help="no progress bar")
+        one.add_argument("--root", metavar="FOLDER", help="instead of $FEDCOPL_LAB_DATA")
+        one.set_defaults(command=command)
 
 
 def list_sets(options: argparse.Namespace) -> int:
@@ -58,7 +76,7 @@ def verify_sets(options: argparse.Namespace) -> int:
     return 0
 
 
-def where(options: argparse.Namespace) -> int:
+def show_folders(options: argparse.Namespace) -> int:
     """The folders, and what they take."""
     root = data_root(options.root)
     print(f"{root}  (set FEDCOPL_LAB_DATA to move it)")
@@ -72,11 +90,3 @@ def _size(n_bytes: int) -> str:
     if not n_bytes:
         return "-"
     return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.1f} MB"
-
-
-VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "list": list_sets,
-    "get": get_sets,
-    "verify": verify_sets,
-    "where": where,
-}

@@ -1,5 +1,6 @@
 """``fedcopl-lab doctor``: what is there and what is missing, in words."""
 
+import argparse
 import os
 import shutil
 import sys
@@ -18,7 +19,12 @@ from fedcopl_lab.store import Store
 ENOUGH_DISK_GB = 1.0
 
 
-def doctor() -> int:
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """``doctor`` has no options."""
+    parser.set_defaults(command=lambda options: check_machine())
+
+
+def check_machine() -> int:
     """Print one line per check; 1 when something that ``make reproduce`` needs is missing."""
     checks: list[tuple[str, Callable[[], str]]] = [
         ("Python", _python),

@@ -1,11 +1,13 @@
 """``fedcopl-lab export``: from stored runs to the numbers and verdicts that are committed."""
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.cli.options import add_profile
 from fedcopl_lab.config import profile_name
 from fedcopl_lab.paper import (
     ITEMS,
@@ -23,6 +25,18 @@ from fedcopl_lab.paper import (
     write_measured,
 )
 from fedcopl_lab.store import Store
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of ``export``."""
+    parser.description = (
+        "For maintainers: collects every item from the run store and rewrites paper/measured/PROFILE.csv; "
+        "with --add it keeps what the file holds of runs that other machines stored."
+    )
+    add_profile(parser)
+    parser.add_argument("--out", metavar="FOLDER", help="where to write (default: the package's paper/measured)")
+    parser.add_argument("--add", action="store_true", help="keep what is there, add what is stored, name the rest")
+    parser.set_defaults(command=lambda options: export(options.profile, options.out, options.add))
 
 
 def export(profile: str | None, out: str | None, add: bool = False) -> int:

@@ -56,7 +56,7 @@ def _watch(near: socket.socket, ended: threading.Event) -> None:
 
 
 def end_now() -> NoReturn:
-    """End without taking the process down piece by piece; only named semaphores are given back."""
+    """End the process at once; only named semaphores are given back."""
     from multiprocessing import util
 
     util._run_finalizers(0)  # type: ignore[attr-defined]  # else the tracker of semaphores warns on the terminal
@@ -64,7 +64,7 @@ def end_now() -> NoReturn:
 
 
 def _quiet(hook: Callable[[Any], object]) -> Callable[[Any], None]:
-    """The hook for errors nobody can catch, but silent on interrupts in destructors: the watcher acts on them."""
+    """The hook for errors that no code can catch, but silent on interrupts in destructors: the watcher acts on them."""
 
     def unraisable(found: Any) -> None:
         if not issubclass(found.exc_type, KeyboardInterrupt):

@@ -1,5 +1,6 @@
 """``fedcopl-lab reproduce``: from missing runs to figures and report."""
 
+import argparse
 import os
 import time
 import webbrowser
@@ -9,9 +10,9 @@ from pathlib import Path
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab._files import check_writable, checkout_root
-from fedcopl_lab.cli._dry_run import dry_run
-from fedcopl_lab.cli._inputs import check_inputs, not_stored
+from fedcopl_lab._files import check_writable
+from fedcopl_lab.cli._needs import check_inputs, list_costs, not_stored
+from fedcopl_lab.cli.options import add_profile, figures_folder
 from fedcopl_lab.config import RunConfig, profile_name
 from fedcopl_lab.paper import (
     SEEDS,
@@ -30,71 +31,83 @@ from fedcopl_lab.paper import (
 from fedcopl_lab.store import Run, Store
 
 
-def reproduce(
-    profile: str | None = None,
-    names: Sequence[str] | None = None,
-    seeds: Sequence[int] | None = None,
-    device: str = "cpu",
-    jobs: int | None = None,
-    out: str | None = None,
-    open_report: bool = False,
-    progress: bool = True,
-    dry: bool = False,
-    svg: bool = False,
-    engine: str = "processes",
-    shard: str | None = None,
-) -> int:
-    """Compute, draw, write, compare; prints where the report is. Of a shard, compute only."""
-    profile = profile_name(profile)
-    items = _with_runs(find_items(names), profile)
-    chosen = tuple(seeds) if seeds else SEEDS
-    folder = Path(out) if out else figures_folder(profile)
-    if not dry:
-        check_writable(folder)
-    configs = [config for _, _, config in runs_of(items, profile, chosen, device=device)]
-    store = Store()
-    unique = list(dict.fromkeys(configs))
-    if shard:
-        unique = _part(unique, shard)
-    if dry:
-        return dry_run(unique, store)
-    check_inputs(not_stored(unique, store))
-    from fedcopl_lab.engine import sweep
-    from fedcopl_lab.extras.cluster import ray_sweep
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of ``reproduce``."""
+    parser.description = (
+        "Computes the runs that are not stored yet, writes figures/ (PDF, PNG, CSV, LaTeX, provenance) "
+        "and figures/report.html, and compares with the committed measurements."
+    )
+    add_profile(parser)
+    add = parser.add_argument
+    items = "ids such as fedcopl_main_table1, or paper, beyond, fedcopl, sage, all (default: paper)"
+    add("--items", nargs="+", metavar="ITEM", help=items)
+    add("--seeds", nargs="+", type=int, metavar="N", help="seeds (default: those of each item)")
+    add("--device", default="cpu", help="cpu, cuda or mps (default: cpu)")
+    add("--jobs", type=int, help="runs at a time (default: one per core; one on a GPU)")
+    engines = "processes of this machine, or Ray's workers on this or many machines (extra cluster)"
+    add("--engine", choices=("processes", "ray"), default="processes", help=engines)
+    shard = "compute the I-th of N parts of the runs and nothing else, for job arrays"
+    add("--shard", metavar="I/N", help=shard)
+    out = "where figures and report go (default: figures/ of the checkout, figures/PROFILE for all but smoke)"
+    add("--out", metavar="FOLDER", help=out)
+    for flag, text in (
+        ("--svg", "write every picture as SVG too"),
+        ("--open", "open the report in a browser at the end"),
+        ("--quiet", "no progress bar"),
+        ("--dry-run", "list every run with its time and memory and what is not here; run nothing"),
+        ("--committed", "draw the committed numbers of the profile, such as mini; no run, no data set"),
+    ):
+        add(flag, action="store_true", help=text)
+    parser.set_defaults(command=reproduce)
 
-    workers = jobs or (1 if device != "cpu" else os.cpu_count() or 1)
-    _announce(items, unique, store, workers, profile)
+
+def reproduce(options: argparse.Namespace) -> int:
+    """Compute, draw, write, compare; prints where the report is. Of a shard, compute only."""
+    profile = profile_name(options.profile)
+    folder = Path(options.out) if options.out else figures_folder(profile)
+    pictures = ("pdf", "png", "svg") if options.svg else ("pdf", "png")
+    if options.committed:
+        return _draw_committed(profile, options, folder, pictures)
+    items = _with_runs(find_items(options.items), profile)
+    seeds = tuple(options.seeds) if options.seeds else SEEDS
+    if not options.dry_run:
+        check_writable(folder)
+    store = Store()
+    configs = list(dict.fromkeys(config for _, _, config in runs_of(items, profile, seeds, device=options.device)))
+    if options.shard:
+        configs = _part(configs, options.shard)
+    if options.dry_run:
+        return list_costs(configs, store)
+    check_inputs(not_stored(configs, store))
+    workers = options.jobs or (1 if options.device != "cpu" else os.cpu_count() or 1)
+    _announce(items, configs, store, workers, profile)
     start = time.perf_counter()
-    runs = ray_sweep(unique, store, jobs, progress) if engine == "ray" else sweep(unique, store, workers, progress)
-    if shard:
-        print(f"shard {shard}: {len(runs)} runs are stored; when all shards are, `fedcopl-lab reproduce` draws them")
+    if options.engine == "ray":
+        from fedcopl_lab.extras.cluster import ray_sweep
+
+        runs = ray_sweep(configs, store, options.jobs, not options.quiet)
+    else:
+        from fedcopl_lab.engine import sweep
+
+        runs = sweep(configs, store, workers, not options.quiet)
+    if options.shard:
+        rest = "when all shards are, `fedcopl-lab reproduce` draws them"
+        print(f"shard {options.shard}: {len(runs)} runs are stored; {rest}")
         return 0
     computed = time.perf_counter() - start
-    report = _write(items, profile, chosen, device, store, runs, folder, svg)
+    report = _write(items, profile, seeds, options.device, store, runs, folder, pictures)
     print(f"runs: {computed:.0f} s, figures and report: {time.perf_counter() - start - computed:.0f} s")
-    _show(report, open_report)
+    _show(report, options.open)
     return 0
 
 
-def draw_committed(
-    profile: str | None, names: Sequence[str] | None, out: str | None, open_report: bool, svg: bool
-) -> int:
-    """Draw a profile's committed numbers: no run is computed or read; prints where the report is.
-
-    Args:
-        profile: whose numbers.
-        names: of the items; None takes all that can be drawn.
-        out: folder; None takes that of the profile.
-        open_report: in a browser.
-        svg: write every picture as SVG too.
-    """
+def _draw_committed(profile: str, options: argparse.Namespace, folder: Path, pictures: tuple[str, ...]) -> int:
+    """Draw a profile's committed numbers; no run is computed or read."""
     from fedcopl_lab.report import write_committed
 
-    profile = profile_name(profile)
-    folder = Path(out) if out else figures_folder(profile)
     check_writable(folder)
-    report = write_committed(folder, profile, find_items(names or ["all"]), _pictures(svg))
-    _show(report, open_report)
+    report = write_committed(folder, profile, find_items(options.items or ["all"]), pictures)
+    _show(report, options.open)
     return 0
 
 
@@ -104,10 +117,6 @@ def _show(report: Path, in_browser: bool) -> None:
         webbrowser.open(report.resolve().as_uri())
 
 
-def _pictures(svg: bool) -> tuple[str, ...]:
-    return ("pdf", "png", "svg") if svg else ("pdf", "png")
-
-
 def _part(configs: Sequence[RunConfig], shard: str) -> list[RunConfig]:
     from fedcopl_lab.engine import shard_of
 
@@ -115,12 +124,6 @@ def _part(configs: Sequence[RunConfig], shard: str) -> list[RunConfig]:
     if not (part.isdigit() and parts.isdigit()):
         raise FedCoPLError(f"--shard {shard} is no part; write it as 1/8, the first of eight")
     return shard_of(configs, int(part), int(parts))
-
-
-def figures_folder(profile: str = "smoke") -> Path:
-    """``figures/`` of the checkout, else of the current folder; ``figures/PROFILE`` for all but smoke."""
-    folder = (checkout_root() or Path.cwd()) / "figures"
-    return folder if profile == "smoke" else folder / profile
 
 
 def _with_runs(items: Sequence[Item], profile: str) -> tuple[Item, ...]:
@@ -146,7 +149,7 @@ def _write(
     store: Store,
     runs: Sequence[Run],
     folder: Path,
-    svg: bool,
+    pictures: tuple[str, ...],
 ) -> Path:
     from fedcopl_lab.report import against_committed, save_item, write_report
 
@@ -154,7 +157,7 @@ def _write(
     numbers = {item.id: collect(item, profile, seeds, store, device=device) for item in items}
     for item in items:
         used = origins[origins["key"].isin(numbers[item.id]["key"])]
-        save_item(item, numbers[item.id], used, folder, profile, _pictures(svg))
+        save_item(item, numbers[item.id], used, folder, profile, pictures)
     found = verdicts(profile, store, seeds, device=device)
     report = write_report(folder, items, numbers, origins, profile, found)
     try:

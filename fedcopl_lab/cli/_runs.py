@@ -1,36 +1,43 @@
 """``fedcopl-lab run`` and ``fedcopl-lab runs``: compute one, list, show, tidy."""
 
 import argparse
-import json
-from collections.abc import Sequence
-from typing import Any
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.cli.options import add_profile, add_settings, parse_settings
 from fedcopl_lab.config import configure
 from fedcopl_lab.store import Run, Store, runs
 
-LISTED = [
-    "key",
-    "method",
-    "labeller",
-    "dataset",
-    "scheme",
-    "beta",
-    "aggregate",
-    "seed",
-    "complete",
-    "accuracy",
-    "seconds",
-]
-ROUND_COLUMNS = [
-    "round",
-    "accuracy",
-    "accuracy_sample_mean",
-    "accuracy_global",
-    "label_accuracy",
-    "n_selected",
-    "loss_last_epoch",
-]
+LISTED = "key method labeller dataset scheme beta aggregate seed complete accuracy seconds"
+ROUND_COLUMNS = "round accuracy accuracy_sample_mean accuracy_global label_accuracy n_selected loss_last_epoch"
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """The options of ``run``."""
+    parser.description = "Runs one configuration, or shows it when it is stored."
+    add_profile(parser)
+    parser.add_argument(
+        "--method",
+        default="FedCoPL",
+        help="zero-shot, PromptFL, PromptProx, pFedPrompt, FedOTP, FedCoPL, or one of SAGE's table, such as SAGE or "
+        "FixMatch-LPL (default: FedCoPL)",
+    )
+    parser.add_argument("--mode", default="paper", help="paper, authors (the released code) or native (own defaults)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu")
+    add_settings(parser, "--set", "any setting of the method, such as beta=0.05, q_conf=null or kappa=10")
+    parser.set_defaults(command=run_one)
+
+
+def add_runs_options(parser: argparse.ArgumentParser) -> None:
+    """The verbs of ``runs`` and their options."""
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    listing = verbs.add_parser("list", help="one line per run")
+    add_settings(listing, "--where", "only runs with this setting, such as method=FedCoPL")
+    listing.set_defaults(command=list_runs)
+    show = verbs.add_parser("show", help="one run: settings, rounds, environment")
+    show.add_argument("key", help="run key, or its beginning")
+    show.set_defaults(command=show_run)
+    gc = verbs.add_parser("gc", help="delete runs that were never finished")
+    gc.set_defaults(command=remove_incomplete)
 
 
 def run_one(options: argparse.Namespace) -> int:
@@ -38,30 +45,25 @@ def run_one(options: argparse.Namespace) -> int:
     from fedcopl_lab.engine import run
 
     settings = parse_settings(options.settings)
-    config = configure(
-        options.profile,
-        method=options.method,
-        mode=options.mode,
-        **{"seed": options.seed, "device": options.device, **settings},
-    )
-    _print_run(run(config))
+    changes = {"seed": options.seed, "device": options.device, **settings}
+    _print_run(run(configure(options.profile, method=options.method, mode=options.mode, **changes)))
     return 0
 
 
-def list_runs(settings: Sequence[str]) -> int:
+def list_runs(options: argparse.Namespace) -> int:
     """One line per stored run."""
-    table = runs(**parse_settings(settings))
+    table = runs(**parse_settings(options.settings))
     if table.empty:
         print(f"no such run in {Store().root}")
         return 0
-    shown = table[[name for name in LISTED if name in table]]
+    shown = table[[name for name in LISTED.split() if name in table]]
     print(shown.to_string(index=False, float_format=lambda v: f"{v:.3f}", na_rep="-"))
     return 0
 
 
-def show_run(key: str) -> int:
+def show_run(options: argparse.Namespace) -> int:
     """Settings, rounds and environment of one run."""
-    run = Store().find(key)
+    run = Store().find(options.key)
     for name, value in run.config.as_dict().items():
         print(f"{name:>16}  {value}")
     _print_run(run)
@@ -71,25 +73,11 @@ def show_run(key: str) -> int:
     return 0
 
 
-def remove_incomplete() -> int:
+def remove_incomplete(options: argparse.Namespace) -> int:
     """Delete runs that were never finished."""
     gone = Store().remove_incomplete()
     print(f"removed {len(gone)} unfinished run(s)" + (f": {', '.join(gone)}" if gone else ""))
     return 0
-
-
-def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
-    """``["beta=0.05", "labeller=FPL"]`` -> ``{"beta": 0.05, "labeller": "FPL"}``; null is None."""
-    settings = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals or not name:
-            raise FedCoPLError(f"{pair!r} is no setting; expected NAME=VALUE, such as beta=0.05")
-        try:
-            settings[name] = text if name == "labeller" else json.loads(text)  # a labeller is called "true"
-        except ValueError:
-            settings[name] = text
-    return settings
 
 
 def _print_run(run: Run) -> None:
@@ -97,6 +85,6 @@ def _print_run(run: Run) -> None:
     rows = run.rows
     if rows.empty:
         return
-    shown = rows[[name for name in ROUND_COLUMNS if name in rows]]
+    shown = rows[[name for name in ROUND_COLUMNS.split() if name in rows]]
     print(shown.to_string(index=False, float_format=lambda v: f"{v:.3f}", na_rep="-"))
     print(f"stored in {run.path}")

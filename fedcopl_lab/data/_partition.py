@@ -129,8 +129,8 @@ def fedcopl_federation(
         shards = iid_partition(*labels, n_clients, seed, mode)
     train, test = dataset.train_indices.numpy(), dataset.test_indices.numpy()
     mapped = tuple(Shard(train[shard.train], test[shard.test]) for shard in shards)
-    concentration, share = None if beta is None else float(beta), float(fraction) if scheme == "quantity" else None
-    return Federation(dataset, mapped, scheme, n_clients, concentration, share, seed, mode, redraws)
+    own = {"beta": None if beta is None else float(beta), "fraction": float(fraction) if scheme == "quantity" else None}
+    return Federation(dataset, mapped, scheme, n_clients, **own, seed=seed, mode=mode, redraws=redraws)
 
 
 def _check_scheme(scheme: str, beta: int | float | None, test_split: str | None) -> None:
@@ -185,7 +185,7 @@ def sage_federation(
     )
     positions = dataset.train_indices.numpy()
     mapped = tuple(Shard(positions[shard.train], shard.test, positions[shard.labelled]) for shard in shards)
-    concentration = None if alpha is None else float(alpha)
+    own = {"alpha": None if alpha is None else float(alpha), "label_fraction": float(label_fraction)}
     return Federation(
-        dataset, mapped, scheme, n_clients, None, None, seed, mode, 0, concentration, float(label_fraction)
+        dataset, mapped, scheme, n_clients, beta=None, fraction=None, seed=seed, mode=mode, redraws=0, **own
     )

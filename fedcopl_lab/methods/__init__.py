@@ -1,5 +1,6 @@
 """Methods: short compositions of steps that say what a client starts from, does, sends and predicts with."""
 
+from fedcopl_lab.methods._batches import VIEWS_AT_ONCE, Batch
 from fedcopl_lab.methods._few_shot_labels import cpl, fpl, upl
 from fedcopl_lab.methods._label_phase import LabelPhase
 from fedcopl_lab.methods._labels import copl, make_labels, oracle
@@ -11,21 +12,24 @@ from fedcopl_lab.methods._predicting import ClientModels, predict_images
 from fedcopl_lab.methods._real_clip import StoredFeatures, label_quality, read_features, saturation
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._recipes import RECIPES
-from fedcopl_lab.methods._semi_setting import SemiSetting
-from fedcopl_lab.methods._semi_state import SemiState
-from fedcopl_lab.methods._setting import Setting
+from fedcopl_lab.methods._semi_setting import SemiSetting, pool_steps
+from fedcopl_lab.methods._semi_state import SemiState, copied
+from fedcopl_lab.methods._setting import IMAGES_PER_FORWARD, PromptSetting
 from fedcopl_lab.methods._state import FederationState
 from fedcopl_lab.methods.prompt_client import PromptClient
 from fedcopl_lab.methods.prompt_method import PromptMethod, ZeroShot
 from fedcopl_lab.methods.prompt_server import PromptServer
 from fedcopl_lab.methods.protocol import Answer, ClientHalf, Exchange, Letter
-from fedcopl_lab.methods.sage_client import SageClient
+from fedcopl_lab.methods.sage_client import SageClient, exact_convolutions
 from fedcopl_lab.methods.sage_method import SemiMethod
 from fedcopl_lab.methods.sage_server import SageServer
 
 __all__ = [
+    "IMAGES_PER_FORWARD",
     "RECIPES",
+    "VIEWS_AT_ONCE",
     "Answer",
+    "Batch",
     "ClientHalf",
     "ClientModels",
     "Exchange",
@@ -38,6 +42,7 @@ __all__ = [
     "PromptClient",
     "PromptMethod",
     "PromptServer",
+    "PromptSetting",
     "Recipe",
     "RoundResult",
     "SageClient",
@@ -45,18 +50,20 @@ __all__ = [
     "SemiMethod",
     "SemiSetting",
     "SemiState",
-    "Setting",
     "State",
     "StoredFeatures",
     "ZeroShot",
+    "copied",
     "copl",
     "cpl",
+    "exact_convolutions",
     "fpl",
     "label_quality",
     "make_labels",
     "open_method",
     "oracle",
     "phase_counts",
+    "pool_steps",
     "predict_images",
     "read_features",
     "saturation",

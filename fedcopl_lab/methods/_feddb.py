@@ -5,7 +5,7 @@ p(y|u) / a(y); weights b on the simplex for which sum b_m a_m comes nearest to t
 public code: a moving average of a with weight 0.5 over the strong views of each step, confidence 0.95, server
 momentum 0.5, and a search for b of 100 steps, each of which applies weight decay 0.9 and a softmax, so that it ends
 near the uniform weights. Our port: labels for every batch by the model in training (public code: by the round's
-start, once; ``feddb_labels="round"`` does that), b solved exactly by default, running statistics of batch
+start, once; ``feddb.labels="round"`` does that), b solved exactly by default, running statistics of batch
 normalisation averaged, the common optimiser without clipping and without cosine schedule.
 """
 

@@ -4,8 +4,8 @@ From the paper (AAAI 2024): the coarse regulator, a copy of the round's start, t
 and the change d of its loss on labelled images weighs a further term of the model's loss; the fine regulator, a
 network of 100 hidden units on a prediction, weighs single images and descends on the labelled loss after a virtual
 step of the model (a bi-level problem). From public code: d is the loss after less the loss before (the usual
-theory has the other sign, ``feddure_feedback="fall"``), hard labels of strong views; there the fine regulator is
-drawn again every round and never trained (``feddure_fine=False`` weighs all images alike). Our port: both parts are
+theory has the other sign, ``feddure.feedback="fall"``), hard labels of strong views; there the fine regulator is
+drawn again every round and never trained (``feddure.fine=False`` weighs all images alike). Our port: both parts are
 on; the client keeps its fine regulator from round to round; every step is joint (public code: 5 labelled steps,
 then 5 joint ones); tau as in the other methods (public code 0.6); no soft consistency term; the virtual step is one
 of plain gradient descent over the strong views; the common optimiser (public code: Adam).

@@ -11,9 +11,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fedcopl_lab.methods._batches import Batch, BatchSource
-from fedcopl_lab.methods._noted import Noted, Notes
 from fedcopl_lab.methods._semi_setting import SemiSetting
 from fedcopl_lab.methods._semi_state import Tensors, copied
+from fedcopl_lab.methods._view_labels import ViewLabelLog, ViewLabels
 from fedcopl_lab.models import ResNet8, blank_copy, load_values
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.steps import CorrectedLabels, model_scores
@@ -60,7 +60,7 @@ class ClientUpdate:
     start_scores: Float[Tensor, "n_scored c"]
     end_scores: Float[Tensor, "n_scored c"]
     probe_scores: Float[Tensor, "n_probe c"]
-    noted: Noted | None
+    noted: ViewLabels | None
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name} {value:.3f}" for name, value in self.losses.items())
@@ -124,7 +124,7 @@ class LocalTask:
         self.pool = setting.pool(client)
         self.n_steps = 0
         self._losses: dict[str, list[Tensor]] = {}
-        self._notes = Notes()
+        self._notes = ViewLabelLog()
 
     def run(self) -> ClientUpdate:
         """All local epochs."""

@@ -35,8 +35,7 @@ class RoundResult:
         state: to start the next round from.
         row: the numbers that a run stores of the round.
         updates: what each participant's training ended with, by client.
-        labels: the label phase that opened the round; None where there was none (and for SAGE, whose labels are
-            made in every step and counted in the row).
+        labels: the label phase that opened the round; None without one, and for SAGE, which labels in every step.
         evaluation: test accuracies of all clients' models; None for SAGE, which tests one model.
     """
 

@@ -5,7 +5,7 @@ from typing import Any
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig
 from fedcopl_lab.methods._semi_setting import SemiSetting
-from fedcopl_lab.methods._setting import Setting
+from fedcopl_lab.methods._setting import PromptSetting
 from fedcopl_lab.methods.prompt_method import PromptMethod, ZeroShot
 from fedcopl_lab.methods.sage_method import SemiMethod
 
@@ -18,7 +18,7 @@ def open_method(config: RunConfig, split: dict[str, Any] | None = None) -> Promp
         split: a stored split to take instead of drawing one.
     """
     if isinstance(config, PromptConfig):
-        setting = Setting.of(config, split)
+        setting = PromptSetting.of(config, split)
         return ZeroShot(setting) if config.method == "zero-shot" else PromptMethod(setting)
     if isinstance(config, SageConfig):
         return SemiMethod(SemiSetting.of(config, split))

@@ -11,7 +11,7 @@ from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig
 from fedcopl_lab.methods._local_task import own_statistics
 from fedcopl_lab.methods._semi_setting import SemiSetting
 from fedcopl_lab.methods._semi_state import SemiState
-from fedcopl_lab.methods._setting import Setting
+from fedcopl_lab.methods._setting import PromptSetting
 from fedcopl_lab.methods._state import FederationState
 from fedcopl_lab.methods.sage_client import exact_convolutions
 from fedcopl_lab.steps import (
@@ -27,17 +27,13 @@ from fedcopl_lab.steps import (
 
 @torch.no_grad()
 def client_scores(
-    setting: Setting, client: int, prompts: dict[str, Tensor], labels: PseudoLabels | None, indices: Int[Tensor, "n"]
+    setting: PromptSetting,
+    client: int,
+    prompts: dict[str, Tensor],
+    labels: PseudoLabels | None,
+    indices: Int[Tensor, "n"],
 ) -> Float[Tensor, "n c"]:
-    """Scores of images of the data set by one client's model, [n, C].
-
-    Args:
-        setting: data and model; of the client's training images only those with pseudo-labels are read.
-        client: its number.
-        prompts: what it predicts with, by part.
-        labels: its pseudo-labels, which pFedPrompt's cache is made of; None where there are none yet.
-        indices: of the images.
-    """
+    """Scores of images of the data set by one client's model, [n, C]; pFedPrompt's cache is made of its ``labels``."""
     scorer = setting.scorer
     features = scorer.known_images(setting.tokens[indices], prompts["visual"])
     scores = scorer.logits(features, scorer.texts(prompts), _cache(setting, client, prompts["visual"], labels))
@@ -45,7 +41,7 @@ def client_scores(
     return scores
 
 
-def _cache(setting: Setting, client: int, visual: Tensor, labels: PseudoLabels | None) -> Any:
+def _cache(setting: PromptSetting, client: int, visual: Tensor, labels: PseudoLabels | None) -> Any:
     if setting.config.method != "pFedPrompt" or labels is None:
         return None
     return setting.scorer.cache(setting.tokens[setting.train_indices(client)], visual, labels)
@@ -59,7 +55,7 @@ class ClientModels:
         state: prompts and, for a method that remembers images, pseudo-labels.
     """
 
-    def __init__(self, setting: Setting, state: FederationState) -> None:
+    def __init__(self, setting: PromptSetting, state: FederationState) -> None:
         self.setting, self.state = setting, state
         self.scorer = setting.scorer
         self._tests: tuple[Tensor, Tensor] | None = None  # encoded once where clients share the visual prompt
@@ -164,7 +160,7 @@ def predict_images(
         return _predict_with_model(config, tensors, images, client, split)
     if not isinstance(config, PromptConfig):
         raise FedCoPLError(f"no method predicts for a {type(config).__name__}; build it with lab.configure(...)")
-    setting = Setting.of(config, split)
+    setting = PromptSetting.of(config, split)
     pixels = setting.clip.to_input(images.to(config.device))
     if not tensors:
         texts = template_features(setting.clip, setting.dataset.class_names, setting.dataset.template)

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from fedcopl_lab.methods._label_phase import LabelPhase
-from fedcopl_lab.methods._setting import Setting
+from fedcopl_lab.methods._setting import PromptSetting
 from fedcopl_lab.methods._state import FederationState
 from fedcopl_lab.steps import (
     Evaluation,
@@ -27,7 +27,7 @@ SHARES = (0.1, 0.2, 0.3, 0.5)
 """Shares of a client's images at which labellers are compared at equal numbers."""
 
 
-def label_report(phase: LabelPhase, setting: Setting) -> dict[str, Any]:
+def label_report(phase: LabelPhase, setting: PromptSetting) -> dict[str, Any]:
     """Counts per client and class of a label phase, with how many are right; [K][C] lists.
 
     ``true`` counts the client's training images by true label, ``predicted`` by the class that the scoring
@@ -110,7 +110,7 @@ def _candidates(labels: tuple[PseudoLabels, ...], true: list[Int[Tensor, "_"]]) 
 
 
 def round_report(
-    before: FederationState, updates: Mapping[int, LocalUpdate], evaluation: Evaluation, setting: Setting
+    before: FederationState, updates: Mapping[int, LocalUpdate], evaluation: Evaluation, setting: PromptSetting
 ) -> dict[str, Any]:
     """Accuracy, loss, drift and pseudo-label quality of one round."""
     row = evaluation_report(evaluation)

@@ -29,9 +29,15 @@ def corrected_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
     """SAGE: labels of both models, the local ones corrected (Eqs. 1-6)."""
     config = task.config
     return correct_pseudo_labels(
-        scores.local, _global(scores), config.threshold, config.kappa, fixed_weight=config.fixed_weight,
-        use_cpg=config.use_cpg, use_cdsc=config.use_cdsc, soft=config.target == "soft",
-    )  # fmt: skip
+        scores.local,
+        _global(scores),
+        config.threshold,
+        config.kappa,
+        fixed_weight=config.fixed_weight,
+        use_cpg=config.use_cpg,
+        use_cdsc=config.use_cdsc,
+        soft=config.target == "soft",
+    )
 
 
 def pull_to_start(task: LocalTask) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from fedcopl_lab.methods._noted import Noted
+from fedcopl_lab.methods._view_labels import ViewLabels
 from fedcopl_lab.steps import check_logits, entropy
 
 BINS = 20
@@ -25,7 +25,7 @@ class CheckedViews:
         minority: whether that class is rare on its client, [n].
     """
 
-    noted: Noted
+    noted: ViewLabels
     true: Int[Tensor, "n"]
     minority: Bool[Tensor, "n"]
 
@@ -38,7 +38,7 @@ class CheckedViews:
             for name in ("places", "local", "target", "weight", "used")
         }
         globals_ = [note.global_ for note in notes if note.global_ is not None]
-        noted = Noted(**joined, global_=torch.cat(globals_) if len(globals_) == len(notes) else None)
+        noted = ViewLabels(**joined, global_=torch.cat(globals_) if len(globals_) == len(notes) else None)
         return cls(noted, torch.cat([part.true for part in parts]), torch.cat([part.minority for part in parts]))
 
     def __repr__(self) -> str:

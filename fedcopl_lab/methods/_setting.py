@@ -50,7 +50,7 @@ class _Frozen:
 
 
 @dataclass(frozen=True, repr=False)
-class Setting:
+class PromptSetting:
     """What stays the same over the rounds of a run.
 
     Attributes:
@@ -72,18 +72,16 @@ class Setting:
     own: _Frozen | None = None
 
     @classmethod
-    def of(cls, config: PromptConfig, split: dict[str, Any] | None = None) -> "Setting":
+    def of(cls, config: PromptConfig, split: dict[str, Any] | None = None) -> "PromptSetting":
         """Load the data and weights that a configuration names, and split the data or take a stored split."""
         _check_unseen(config)
         clip = load_clip(config.clip, device=config.device, weights=_weights_argument(config.weights))
         dataset = load_dataset(config.dataset, image_size=clip.image_size)
         federation = restore_federation(dataset, split) if split else _draw_federation(dataset, config)
-        prompted = _prompted(config, clip, dataset, "fp32")
-        training = _prompted(config, clip, dataset, "bf16") if config.precision == "bf16" else prompted
-        return cls(config, dataset, federation, clip, prompted, training)
+        return cls(config, dataset, federation, clip, *_prompted_pair(config, clip, dataset))
 
     @classmethod
-    def of_part(cls, config: PromptConfig, dataset: Dataset, federation: Federation) -> "Setting":
+    def of_part(cls, config: PromptConfig, dataset: Dataset, federation: Federation) -> "PromptSetting":
         """The setting of a machine with these images and no others: a client's, or a server's without any.
 
         Args:
@@ -92,11 +90,10 @@ class Setting:
             federation: its own shard; the others empty.
         """
         clip = load_clip(config.clip, device=config.device, weights=_weights_argument(config.weights))
-        prompted = _prompted(config, clip, dataset, "fp32")
-        training = _prompted(config, clip, dataset, "bf16") if config.precision == "bf16" else prompted
-        return cls(config, dataset, federation, clip, prompted, training, own=_Frozen(dataset, clip))
+        pair = _prompted_pair(config, clip, dataset)
+        return cls(config, dataset, federation, clip, *pair, own=_Frozen(dataset, clip))
 
-    def holding(self, dataset: Dataset, federation: Federation) -> "Setting":
+    def holding(self, dataset: Dataset, federation: Federation) -> "PromptSetting":
         """The same run on other images, with the models that are open here."""
         return replace(self, dataset=dataset, federation=federation, own=_Frozen(dataset, self.clip))
 
@@ -137,10 +134,13 @@ class Setting:
 
     @property
     def _known(self) -> _Frozen:
-        return _frozen(self.config) if self.own is None else self.own
+        config = self.config
+        if self.own is not None:
+            return self.own
+        return _frozen_for(config.dataset, config.clip, config.weights, config.device, config.threads)
 
     def __repr__(self) -> str:
-        return f"Setting({self.config.label})"
+        return f"PromptSetting({self.config.label})"
 
 
 def _check_unseen(config: PromptConfig) -> None:
@@ -172,22 +172,22 @@ def _weights_argument(weights: str) -> Literal["random"] | None:
     return "random" if weights == "random" else None
 
 
-def _prompted(
-    config: PromptConfig, clip: CLIPBundle, dataset: Dataset, precision: Literal["fp32", "bf16"]
-) -> PromptedCLIP:
-    return PromptedCLIP(
-        clip.model,
-        clip.tokenizer,
-        dataset.class_names,
-        n_text=config.n_text,
-        visual_depth=config.visual_depth,
-        n_visual=config.n_visual if "visual" in config.trained else 0,  # no vectors: plain CLIP
-        precision=precision,
-    )
+def _prompted_pair(config: PromptConfig, clip: CLIPBundle, dataset: Dataset) -> tuple[PromptedCLIP, PromptedCLIP]:
+    """The model that scores, in float32, and the one that trains."""
 
+    def prompted(precision: Literal["fp32", "bf16"]) -> PromptedCLIP:
+        return PromptedCLIP(
+            clip.model,
+            clip.tokenizer,
+            dataset.class_names,
+            n_text=config.n_text,
+            visual_depth=config.visual_depth,
+            n_visual=config.n_visual if "visual" in config.trained else 0,  # no vectors: plain CLIP
+            precision=precision,
+        )
 
-def _frozen(config: PromptConfig) -> _Frozen:
-    return _frozen_for(config.dataset, config.clip, config.weights, config.device, config.threads)
+    scoring = prompted("fp32")
+    return scoring, prompted("bf16") if config.precision == "bf16" else scoring
 
 
 @lru_cache(maxsize=2)

@@ -11,7 +11,7 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.methods._labels import make_labels, select_labels, stream_seed
 from fedcopl_lab.methods._predicting import client_scores
-from fedcopl_lab.methods._setting import Setting
+from fedcopl_lab.methods._setting import PromptSetting
 from fedcopl_lab.methods._state import PARTS
 from fedcopl_lab.methods.protocol import MOMENTUM, Answer, ClientHalf, Kept, Letter, Tensors, grouped, named
 from fedcopl_lab.seeding import torch_generator
@@ -38,9 +38,9 @@ class PromptClient(ClientHalf):
     """
 
     kinds: ClassVar[tuple[str, ...]] = ("score", "select", "train", "evaluate")
-    setting: Setting
+    setting: PromptSetting
 
-    def __init__(self, setting: Setting, client: int, kept: Kept, secret_noise: bool = False) -> None:
+    def __init__(self, setting: PromptSetting, client: int, kept: Kept, secret_noise: bool = False) -> None:
         super().__init__(setting, client, kept)
         self.config: PromptConfig = setting.config
         self.secret_noise = secret_noise
@@ -119,11 +119,7 @@ class PromptClient(ClientHalf):
         return entry | label_tensors(phase.labels[0], phase.quota[0])
 
     def _noisy(self, counts: Tensor, round_index: int) -> Tensor:
-        """This client's row of the noise that all clients draw from the run's seed, or secret noise.
-
-        The first gives the bytes of one process, and for that very reason no protection from a server that knows
-        the seed.
-        """
+        """This client's row of the noise that the run's seed gives all clients, as in one process, or secret noise."""
         config = self.config
         if self.secret_noise:
             secret = torch.Generator()
@@ -161,7 +157,7 @@ class PromptClient(ClientHalf):
         return {name: value.to(self.config.device) for name, value in tensors.items()}
 
 
-def initial_prompts(setting: Setting) -> Tensors:
+def initial_prompts(setting: PromptSetting) -> Tensors:
     """The prompts that every client starts from, by part, N(0, 0.02²)."""
     prompted, seed = setting.prompted, setting.config.seed
     text, visual = prompted.initial_prompts(torch_generator(seed, "initial prompts"))

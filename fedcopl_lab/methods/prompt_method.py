@@ -15,7 +15,7 @@ from fedcopl_lab.methods._labels import filter_all
 from fedcopl_lab.methods._method import Method, RoundResult
 from fedcopl_lab.methods._predicting import ClientModels
 from fedcopl_lab.methods._prompt_rows import evaluation_report, label_report, round_report
-from fedcopl_lab.methods._setting import Setting
+from fedcopl_lab.methods._setting import PromptSetting
 from fedcopl_lab.methods._state import FederationState
 from fedcopl_lab.methods.prompt_client import (
     PromptClient,
@@ -47,7 +47,7 @@ class PromptMethod(Method):
         setting: data, federation and model of the run.
     """
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: PromptSetting) -> None:
         self.setting = setting
         self.config: PromptConfig = setting.config
         self.server = PromptServer(setting)
@@ -178,7 +178,7 @@ class ZeroShot:
         setting: data, federation and model of the run.
     """
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: PromptSetting) -> None:
         self.setting = setting
 
     @property

@@ -11,7 +11,7 @@ from torch import Tensor
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.methods._label_phase import LabelPhase
 from fedcopl_lab.methods._labels import allocate_counts, make_labels, stream_seed
-from fedcopl_lab.methods._setting import Setting
+from fedcopl_lab.methods._setting import PromptSetting
 from fedcopl_lab.methods.prompt_client import (
     PROMPTS,
     initial_prompts,
@@ -76,7 +76,7 @@ class PromptServer:
         n_images: the most test images that a client may report; None counts those of the setting.
     """
 
-    def __init__(self, setting: Setting, n_train: int | None = None, n_images: int | None = None) -> None:
+    def __init__(self, setting: PromptSetting, n_train: int | None = None, n_images: int | None = None) -> None:
         self.setting, self.config = setting, setting.config
         self.n_train = setting.n_train if n_train is None else n_train
         self.n_images = len(setting.dataset) if n_images is None else n_images

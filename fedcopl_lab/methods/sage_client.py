@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab.methods._local_task import ClientUpdate, LocalTask
-from fedcopl_lab.methods._noted import Noted
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._recipes import recipe_of
 from fedcopl_lab.methods._semi_setting import SemiSetting
+from fedcopl_lab.methods._view_labels import ViewLabels
 from fedcopl_lab.methods.protocol import MOMENTUM, Answer, ClientHalf, Kept, Letter, Tensors, grouped, named
 from fedcopl_lab.steps import model_scores, recalibrate
 
@@ -73,7 +73,7 @@ def update_tensors(update: ClientUpdate) -> Tensors:
     if len(update.probe_scores):
         entry["probe_scores"] = update.probe_scores
     if update.noted is not None:
-        found = {name: getattr(update.noted, name) for name in Noted.__dataclass_fields__}
+        found = {name: getattr(update.noted, name) for name in ViewLabels.__dataclass_fields__}
         entry |= named(_NOTED, {name: value for name, value in found.items() if value is not None})
     return entry
 
@@ -94,7 +94,7 @@ def update_of(entry: Mapping[str, Tensor], setting: SemiSetting) -> ClientUpdate
         start_scores=entry["start_scores"],
         end_scores=entry["end_scores"],
         probe_scores=probe_scores,
-        noted=Noted(**{"global_": None, **noted}) if noted else None,  # type: ignore[arg-type]
+        noted=ViewLabels(**{"global_": None, **noted}) if noted else None,  # type: ignore[arg-type]
     )
 
 

@@ -13,7 +13,16 @@ from fedcopl_lab.methods._recipes import recipe_of
 from fedcopl_lab.methods._semi_rows import round_row
 from fedcopl_lab.methods._semi_setting import SemiSetting
 from fedcopl_lab.methods._semi_state import SemiState
-from fedcopl_lab.methods.protocol import MOMENTUM, Exchange, InProcess, Kept, KeptInMemory, Tensors, named
+from fedcopl_lab.methods.protocol import (
+    MOMENTUM,
+    Exchange,
+    InProcess,
+    Kept,
+    KeptInMemory,
+    Tensors,
+    draw_participants,
+    named,
+)
 from fedcopl_lab.methods.sage_client import MEMORY, SageClient, exact_convolutions, update_of
 from fedcopl_lab.methods.sage_server import SageServer
 from fedcopl_lab.steps import model_scores
@@ -48,6 +57,10 @@ class SemiMethod(Method):
     def restored_state(self, tensors: Tensors) -> SemiState:
         """The state that :meth:`SemiState.to_tensors` wrote."""
         return self.server.restored_state(tensors)
+
+    def participants(self, round_index: int) -> list[int]:
+        """The clients of the round after so many, in rising order."""
+        return draw_participants(self.config, self.config.seed, round_index)
 
     def client(self, client: int, kept: Kept) -> SageClient:
         """See :meth:`Method.client`."""

@@ -34,9 +34,13 @@ def attend(
 
 
 def fused(
-    projected: Tensor, queries: Tensor | None, common: Tensor | None, sizes: Sequence[int], heads: int,
+    projected: Tensor,
+    queries: Tensor | None,
+    common: Tensor | None,
+    sizes: Sequence[int],
+    heads: int,
     mask: Tensor | None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The same by torch's fused kernel: the way to go on a GPU."""
     own = _by_head(projected, heads, 3 if queries is None else 2)
     query = own[0] if queries is None else _by_head(queries, heads, 1)[0]
@@ -57,9 +61,14 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, projected: Tensor, queries: Tensor | None, common: Tensor | None, sizes: Sequence[int], heads: int,
+        ctx: Any,
+        projected: Tensor,
+        queries: Tensor | None,
+        common: Tensor | None,
+        sizes: Sequence[int],
+        heads: int,
         mask: Tensor | None,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         own = _by_head(projected, heads, 3 if queries is None else 2)
         query = own[0] if queries is None else _by_head(queries, heads, 1)[0]
         b, _, r, width = query.shape

@@ -26,7 +26,7 @@ class PromptState:
         text: text prompt, [n_text, text width].
         visual: visual prompt, [depth, n_visual, image width].
         round: completed rounds; places the round on the learning-rate schedule.
-        momentum: SGD buffers by prompt (``"text"``, ``"visual"``, ``"text_local"``); empty to start afresh.
+        momentum: SGD buffers by prompt (``"text"``, ``"visual"``, ``"text_local"``); empty for none.
         text_local: a second text prompt that never leaves the client (FedOTP), same shape as ``text``.
     """
 
@@ -190,7 +190,7 @@ def learning_rate(config: PromptConfig, round_index: int, epoch: int) -> float:
 
 
 def _leaves(state: PromptState, config: PromptConfig) -> dict[str, Tensor]:
-    """Copies of the prompts; those that are trained ask for a gradient."""
+    """Copies of the prompts; those that are trained require a gradient."""
     prompts = {"text": state.text, "visual": state.visual}
     if state.text_local is not None:
         prompts["text_local"] = state.text_local

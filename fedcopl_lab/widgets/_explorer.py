@@ -1,53 +1,55 @@
-"""A picture with its controls: what moves, what is read back, and what is said when something cannot be drawn."""
+"""A picture with its controls: what a slider's move redraws, what is read back, what is said about bad settings."""
 
 import base64
 import html
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from dataclasses import asdict, fields, replace
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 import ipywidgets
 from traitlets import TraitError
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.report._style import Picture, file_bytes
-from fedcopl_lab.widgets._canvas import DPI, WIDTH, Painter
+from fedcopl_lab.widgets._redraw import DPI, WIDTH, PngPainter, Readout, Scene
 
 P = TypeVar("P")
-Shows = TypeVar("Shows", contravariant=True)
+Number = int | float
+_LOOK: dict[str, Any] = {"style": {"description_width": "130px"}, "layout": {"width": "410px"}}
 
 
-@dataclass(frozen=True)
-class Shown:
-    """What a picture shows.
-
-    Attributes:
-        text: in words, for the line under the picture.
-        numbers: the same as plain values.
-        note: what a reader must know beside it, such as a rule that stepped in; empty without.
-    """
-
-    text: str
-    numbers: Mapping[str, Any] = field(default_factory=dict)
-    note: str = ""
+def slider(label: str, value: Number, low: Number, high: Number, step: Number, tip: str, digits: int = 2) -> Any:
+    """A number that moves by the arrow keys."""
+    bounds = {"value": value, "min": low, "max": high, "step": step}
+    shown = {"description": label, "tooltip": tip, "readout_format": f".{digits}f"}
+    return ipywidgets.FloatSlider(continuous_update=True, **bounds, **shown, **_LOOK)
 
 
-@runtime_checkable
-class Scene(Protocol[Shows]):
-    """A figure that follows its parameters; the same parameters give the same pixels, however it got there."""
+def log_slider(label: str, value: Number, low: Number, high: Number, step: Number, tip: str) -> Any:
+    """A positive number that moves by equal factors; ``low``, ``high`` and ``step`` are powers of ten."""
+    bounds = {"value": value, "base": 10, "min": low, "max": high, "step": step}
+    shown = {"description": label, "tooltip": tip, "readout_format": ".3g"}
+    return ipywidgets.FloatLogSlider(continuous_update=True, **bounds, **shown, **_LOOK)
 
-    figure: Picture
 
-    def show(self, params: Shows, previous: Shows | None = None) -> Shown:
-        """Change the artists; refuse bad parameters before any of them is touched."""
+def int_slider(label: str, value: int, low: int, high: int, tip: str) -> Any:
+    """A whole number that moves by the arrow keys."""
+    bounds = {"value": value, "min": low, "max": high}
+    return ipywidgets.IntSlider(continuous_update=True, description=label, tooltip=tip, **bounds, **_LOOK)
+
+
+def dropdown(label: str, value: Any, options: Iterable[Any], tip: str) -> Any:
+    """One of a few; options are values, or pairs of a label and a value."""
+    return ipywidgets.Dropdown(options=list(options), value=value, description=label, tooltip=tip, **_LOOK)
 
 
 class Explorer(Generic[P]):
     """A picture with controls; display it, or use it from Python without a browser.
 
-    What cannot be drawn is explained in the line under the picture, which then keeps showing the last
-    parameters that could; nothing is raised into the notebook.
+    Settings that cannot be drawn are explained in the line under the picture, which then keeps showing the last
+    ones that could; nothing is raised into the notebook.
 
     Args:
         name: one word, for style sheets and ``repr``.
@@ -59,11 +61,13 @@ class Explorer(Generic[P]):
         adapt: called with the parameters after each move, to switch controls on and off.
 
     Attributes:
-        error: what kept the last parameters from being drawn; None when they were.
+        error: why the last parameters could not be drawn; None when they were.
+        message: the same in words, or what to know about the parameters; empty otherwise.
 
-    >>> explorer = lab.widgets.explore_thresholds()
-    >>> explorer.set(q_conf=0.7)
-    >>> explorer.numbers["kept"]
+    >>> explorer = lab.widgets.explore_partition()
+    >>> explorer.set(beta=1.0)
+    >>> explorer.params.beta, explorer.numbers["redraws"], explorer.message
+    (1.0, 0, '')
 
     Shown in notebook ``explore``.
     """
@@ -80,26 +84,24 @@ class Explorer(Generic[P]):
     ) -> None:
         self.name, self.controls, self._scene = name, dict(controls), scene
         self._settle, self._adapt = settle, adapt
-        self._painter = Painter(scene.figure)
+        self._painter = PngPainter(scene.figure)
         self._params: P = params
         self._drawn: P | None = None
-        self._shown = Shown("")
-        self._moving = False
+        self._readout = Readout("")
+        self._setting_controls = False
         self.error: Exception | None = None
-        self._picture = ipywidgets.Image(
-            format="png", layout=ipywidgets.Layout(max_width="100%", width=f"{round(WIDTH * DPI)}px"),
-        )  # fmt: skip
-        self._picture.add_class("fedcopl-picture")
-        self._readout, self._message = ipywidgets.HTML(), ipywidgets.HTML()
-        for widget, part in ((self._readout, "readout"), (self._message, "message")):
+        self.message = ""
+        width = f"{round(WIDTH * DPI)}px"
+        self._picture = ipywidgets.Image(format="png", layout={"max_width": "100%", "width": width})
+        self._words, self._alert = ipywidgets.HTML(), ipywidgets.HTML()
+        rows = ipywidgets.HBox([*self.controls.values(), *extra], layout={"flex_flow": "row wrap"})
+        self.box = ipywidgets.VBox([rows, self._picture, self._words, self._alert])
+        parts = {"picture": self._picture, "readout": self._words, "message": self._alert}
+        for part, widget in {**parts, "explorer": self.box, name: self.box}.items():
             widget.add_class(f"fedcopl-{part}")
-        rows = ipywidgets.HBox([*self.controls.values(), *extra], layout=ipywidgets.Layout(flex_flow="row wrap"))
-        self.box = ipywidgets.VBox([rows, self._picture, self._readout, self._message])
-        self.box.add_class("fedcopl-explorer")
-        self.box.add_class(f"fedcopl-{name}")
         for key, control in self.controls.items():
-            control.observe(self._follow(key), names="value")
-        self._try(params)
+            control.observe(partial(self._on_move, key), names="value")
+        self._redraw(params)
         self._adapt_controls()
 
     # what Python reads and sets
@@ -111,7 +113,7 @@ class Explorer(Generic[P]):
 
     @params.setter
     def params(self, params: P) -> None:
-        if self._try(params):
+        if self._redraw(params):
             self._params = params
             self._set_controls()
             self._adapt_controls()
@@ -137,17 +139,12 @@ class Explorer(Generic[P]):
     @property
     def numbers(self) -> dict[str, Any]:
         """What the picture shows, as plain values."""
-        return dict(self._shown.numbers)
+        return dict(self._readout.numbers)
 
     @property
     def readout(self) -> str:
         """What the picture shows, in words."""
-        return self._shown.text
-
-    @property
-    def message(self) -> str:
-        """Why the last parameters could not be drawn, or what to know about them; empty otherwise."""
-        return html.unescape(_without_tags(self._message.value))
+        return self._readout.text
 
     @property
     def png(self) -> bytes:
@@ -156,7 +153,7 @@ class Explorer(Generic[P]):
 
     @property
     def figure(self) -> Picture:
-        """The figure behind the picture; it changes with the controls."""
+        """The matplotlib figure of the picture; it changes with the controls."""
         return self._scene.figure
 
     def __repr__(self) -> str:
@@ -169,54 +166,46 @@ class Explorer(Generic[P]):
         width, height = (round(DPI * inches) for inches in self.figure.get_size_inches())
         return {**live, "text/plain": repr(self), "image/png": still}, {"image/png": {"width": width, "height": height}}
 
-    # what a move does
+    # what a move of a control does
 
-    def _follow(self, key: str) -> Callable[[Any], None]:
-        def moved(change: Any) -> None:
-            if not self._moving:
-                asked = replace(self._params, **{key: change["new"]})  # type: ignore[type-var]
-                self._params = asked if self._settle is None else self._settle(asked)
-                drawn = self._try(self._params)
-                self._adapt_controls()
-                if drawn and self._params != asked:
-                    self._set_controls()
+    def _on_move(self, key: str, change: Any) -> None:
+        """A control has a new value: take it over and redraw."""
+        if self._setting_controls:
+            return
+        asked = replace(self._params, **{key: change["new"]})  # type: ignore[type-var]
+        self._params = asked if self._settle is None else self._settle(asked)
+        drawn = self._redraw(self._params)
+        self._adapt_controls()
+        if drawn and self._params != asked:
+            self._set_controls()
 
-        return moved
-
-    def _try(self, params: P) -> bool:
+    def _redraw(self, params: P) -> bool:
+        """Show the picture and the words for these parameters; False, with a message, where they cannot be drawn."""
         try:
-            shown = self._scene.show(params, self._drawn)
+            readout = self._scene.show(params, self._drawn)
             picture = self._painter.png()
-        except FedCoPLError as error:
-            self.error = error
-            self._say(f"{error}. The picture shows the settings before.")
-            return False
         except Exception as error:  # a notebook's reader must never meet a traceback of ours; `error` keeps it
             self.error = error
-            self._say(
-                f"This could not be drawn ({type(error).__name__}: {error}). The picture shows the settings before."
-            )
+            known = isinstance(error, FedCoPLError)
+            reason = f"{error}." if known else f"This could not be drawn ({type(error).__name__}: {error})."
+            self._say(f"{reason} The picture shows the settings before.")
             return False
         self.error = None
-        self._drawn, self._shown = params, shown
+        self._drawn, self._readout = params, readout
         self._picture.value = picture
-        self._readout.value = f'<div role="status" aria-live="polite">{html.escape(shown.text)}</div>'
-        self._say(shown.note)
+        self._words.value = f'<div role="status" aria-live="polite">{html.escape(readout.text)}</div>'
+        self._say(readout.note)
         return True
 
     def _adapt_controls(self) -> None:
         """Switch controls on and off by what is asked for, also where it cannot be drawn: one is the way out."""
         if self._adapt:
-            with self._quietly():
+            with self._without_redraw():
                 self._adapt(self._params)
 
-    def _say(self, text: str) -> None:
-        mark = f'<div role="alert" style="color:#9a3b00">{html.escape(text)}</div>' if text else ""
-        if self._message.value != mark:
-            self._message.value = mark
-
     def _set_controls(self) -> None:
-        with self._quietly():
+        """Show the parameters in the controls."""
+        with self._without_redraw():
             for key, control in self.controls.items():
                 value = getattr(self._params, key)
                 try:
@@ -225,13 +214,16 @@ class Explorer(Generic[P]):
                     self._say(f"{key}={value!r} is drawn, but its control cannot show it")
 
     @contextmanager
-    def _quietly(self) -> Iterator[None]:
-        self._moving = True
+    def _without_redraw(self) -> Iterator[None]:
+        """Controls that are set here do not redraw."""
+        self._setting_controls = True
         try:
             yield
         finally:
-            self._moving = False
+            self._setting_controls = False
 
-
-def _without_tags(text: str) -> str:
-    return text.partition(">")[2].rpartition("<")[0]
+    def _say(self, text: str) -> None:
+        self.message = text
+        mark = f'<div role="alert" style="color:#9a3b00">{html.escape(text)}</div>' if text else ""
+        if self._alert.value != mark:
+            self._alert.value = mark

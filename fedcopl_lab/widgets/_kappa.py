@@ -1,24 +1,23 @@
 """The κ explorer: how SAGE weighs a client's own label against the global model's (SAGE Eqs. 1 to 6)."""
 
-import math
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import torch
-from matplotlib.axes import Axes
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.report._style import BLUE, FAINT, GREEN, INK, ORANGE, QUIET, Picture, percent_axis, style
+from fedcopl_lab.config import KAPPA_STAR
+from fedcopl_lab.report._style import BLUE, FAINT, GREEN, INK, ORANGE, QUIET, Picture
 from fedcopl_lab.steps import correct_pseudo_labels
-from fedcopl_lab.widgets import _controls as controls
-from fedcopl_lab.widgets._canvas import DASHED, fixed_figure, moving_title, panel
-from fedcopl_lab.widgets._explorer import Explorer, Shown
-from fedcopl_lab.widgets._sources import Opinions
+from fedcopl_lab.widgets._explorer import Explorer, int_slider, slider
+from fedcopl_lab.widgets._panels import DASHED, moving_title, panel
+from fedcopl_lab.widgets._redraw import Readout, Scene
+from fedcopl_lab.widgets._sources import WeakViewScores
 
-KAPPA = math.log(2) / 0.05
-_SHOWN = 7  # images in the strip
-_KINDS = {
+_N_THUMBNAILS = 7
+_GAPS = np.linspace(0, 1, 201)
+_DECIDED_BY = {
     "no label": (FAINT, "o"), "both say the same": (QUIET, "o"), "global model alone": (GREEN, "^"),
     "disputed, local label leads": (ORANGE, "s"), "disputed, global label leads": (BLUE, "D"),
 }  # fmt: skip
@@ -31,258 +30,196 @@ class KappaParams:
     Attributes:
         kappa: how fast λ falls with the discrepancy ΔC, 0 or more.
         threshold: τ, the least confidence of a label, in [0, 1].
-        step: which local step's batch lies on the curve.
+        step: which local step's batch is shown on the curve.
         image: the first of the batch's images that are shown.
     """
 
-    kappa: float = KAPPA
+    kappa: float = KAPPA_STAR
     threshold: float = 0.95
     step: int = 0
     image: int = 0
 
 
-def draw_kappa(opinions: Opinions, params: KappaParams | None = None) -> Picture:
-    """λ(ΔC) with a batch on it, who decides its labels, and the corrected labels of some images (SAGE Eqs. 1-6).
+def draw_kappa(scores: WeakViewScores, params: KappaParams | None = None) -> Picture:
+    """λ(ΔC) with a batch on it, which model decides its labels, and some corrected labels (SAGE Eqs. 1-6).
 
     Args:
-        opinions: scores of weak views by both models, such as ``Opinions.of(run)``.
+        scores: scores of weak views by both models, such as ``WeakViewScores.of(run)``.
         params: κ, τ, batch and images; None takes the defaults.
 
     Returns:
-        A figure of two panels and a strip of images.
+        A figure of three panels and a strip of images.
 
     Raises:
         FedCoPLError: κ below 0, τ outside [0, 1], or a batch or image that does not exist.
 
-    >>> draw_kappa(Opinions.of(run), KappaParams(kappa=2.0))
+    >>> local, images = torch.eye(2), torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
+    >>> scores = WeakViewScores(local, 4 * local, torch.tensor([0, 1]), images, ("cat", "dog"))
+    >>> figure = draw_kappa(scores, KappaParams(kappa=2.0, threshold=0.5))
 
     Shown in notebook ``explore``.
     """
-    scene = KappaScene(opinions)
-    scene.show(params or KappaParams())
-    return scene.figure
+    return KappaScene(scores).draw(params or KappaParams())
 
 
-def explore_kappa(opinions: Opinions, **start: Any) -> Explorer[KappaParams]:
+def explore_kappa(scores: WeakViewScores, **start: Any) -> Explorer[KappaParams]:
     """The κ explorer: :func:`draw_kappa` with its sliders.
 
     Args:
-        opinions: scores of weak views by both models, such as ``Opinions.of(run)``.
+        scores: scores of weak views by both models, such as ``WeakViewScores.of(run)``.
         start: fields of :class:`KappaParams` to begin with.
 
-    Returns:
-        The explorer; display it.
-
-    >>> explore_kappa(Opinions.of(run), threshold=0.5)
+    >>> one = WeakViewScores(torch.eye(2), torch.eye(2), torch.arange(2), torch.zeros(2, 3, 8, 8).byte(), ("a", "b"))
+    >>> explore_kappa(one, threshold=0.5).numbers["used"]
+    2
 
     Shown in notebook ``explore``.
     """
     params = KappaParams(**start)
-    return Explorer("kappa", KappaScene(opinions), params, {
-        "kappa": controls.slider("κ", params.kappa, 0, 60, 0.5, "how fast λ falls with ΔC; 13.86 in the paper", 1),
-        "threshold": controls.slider("threshold τ", params.threshold, 0, 1, 0.01, "least confidence of a label"),
-        "step": controls.whole("local step", params.step, 0, opinions.steps - 1, "whose batch is shown"),
-        "image": controls.whole("first image", params.image, 0, max(min(opinions.batch, len(opinions.true)) - 1, 0),
-                                "first of the batch's images in the strip"),
+    last = max(min(scores.batch, len(scores.true)) - 1, 0)
+    return Explorer("kappa", KappaScene(scores), params, {
+        "kappa": slider("κ", params.kappa, 0, 60, 0.5, "how fast λ falls with ΔC; 13.86 in the paper", 1),
+        "threshold": slider("threshold τ", params.threshold, 0, 1, 0.01, "least confidence of a label"),
+        "step": int_slider("local step", params.step, 0, scores.steps - 1, "whose batch is shown"),
+        "image": int_slider("first image", params.image, 0, last, "first of the batch's images in the strip"),
     })  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Reading:
-    params: KappaParams
-    gap: Any
-    weight: Any
-    kinds: dict[str, Any]
-    p_local: Any
-    p_global: Any
-    target: Any
-    used: Any
-    true: Any
-    images: Any
-    mass: dict[str, float | None]
-
-
-class KappaScene:
+class KappaScene(Scene[KappaParams]):
     """The figure of the κ explorer, changed in place."""
 
-    def __init__(self, opinions: Opinions) -> None:
-        self.opinions = opinions
-        with style():
-            self.figure = fixed_figure(4.9)
-            self._build()
+    def __init__(self, scores: WeakViewScores) -> None:
+        super().__init__()
+        self.scores = scores
 
-    def show(self, params: KappaParams, previous: KappaParams | None = None) -> Shown:
-        """Show this κ and threshold on one batch."""
-        read = self._read(params)
-        with style():
-            self._curve(read)
-            self._decided(read)
-            self._strip(read)
-        return self._told(read)
-
-    def _read(self, params: KappaParams) -> _Reading:
-        here = self.opinions.step(params.step)
-        local, global_ = self.opinions.local[here], self.opinions.global_[here]
-        true = self.opinions.true[here]
+    def _compute(self, params: KappaParams, previous: KappaParams | None) -> SimpleNamespace:
+        here = self.scores.step(params.step)
+        logits = self.scores.local[here], self.scores.global_[here]
+        true = self.scores.true[here]
         if not 0 <= params.image < len(true):
             raise FedCoPLError(f"image={params.image} is not in this batch; its images are 0 to {len(true) - 1}")
-        corrected = correct_pseudo_labels(local, global_, params.threshold, params.kappa)
-        alone = correct_pseudo_labels(local, global_, params.threshold, params.kappa, fixed_weight=1.0)
-        other = correct_pseudo_labels(local, global_, params.threshold, params.kappa, fixed_weight=0.0)
-        p_local, p_global = local.softmax(dim=1), global_.softmax(dim=1)
-        sure = p_local.amax(dim=1) >= params.threshold
-        differ = p_local.argmax(dim=1) != p_global.argmax(dim=1)
-        leads = corrected.weight >= 0.5
-        kinds = (~corrected.used, corrected.used & ~differ, corrected.used & differ & ~sure,
-                 sure & differ & leads, sure & differ & ~leads)  # fmt: skip
-        mass = {
-            name: float(labels.target.gather(1, true[:, None])[labels.used].mean()) if labels.used.any() else None
-            for name, labels in (("local label", alone), ("corrected", corrected), ("global label", other))
+        labels = {
+            name: correct_pseudo_labels(*logits, params.threshold, params.kappa, fixed_weight=weight)
+            for name, weight in (("local label", 1.0), ("corrected", None), ("global label", 0.0))
         }
-        return _Reading(
+        corrected = labels["corrected"]
+        p_local, p_global = (scores.softmax(dim=1) for scores in logits)
+        confident = p_local.amax(dim=1) >= params.threshold
+        differ = p_local.argmax(dim=1) != p_global.argmax(dim=1)
+        disputed, local_leads = confident & differ, corrected.weight >= 0.5
+        alone = corrected.used & differ & ~confident
+        decided = (~corrected.used, corrected.used & ~differ, alone, disputed & local_leads, disputed & ~local_leads)
+        return SimpleNamespace(
+            built_for=self.scores.class_names,
             params=params,
             gap=(p_local.amax(dim=1) - p_global.amax(dim=1)).abs().numpy(),
             weight=corrected.weight.numpy(),
-            kinds={name: mask.numpy() for name, mask in zip(_KINDS, kinds, strict=True)},
+            decided={name: mask.numpy() for name, mask in zip(_DECIDED_BY, decided, strict=True)},
             p_local=p_local.numpy(),
             p_global=p_global.numpy(),
             target=corrected.target.numpy(),
             used=corrected.used.numpy(),
             true=true.numpy(),
-            images=_pixels(self.opinions.images[here]),
-            mass=mass,
+            images=self.scores.images[here].permute(0, 2, 3, 1).numpy(),
+            true_mass={
+                name: float(one.target.gather(1, true[:, None])[one.used].mean()) if one.used.any() else None
+                for name, one in labels.items()
+            },
         )
 
-    def _build(self) -> None:
-        axes = panel(self.figure, (0.065, 0.455, 0.47, 0.46), "")
+    def _build(self, values: SimpleNamespace) -> None:
+        axes = panel(self.figure, (0.065, 0.455, 0.47, 0.46), xlim=(-0.02, 1), ylim=(-0.03, 1.04))
         self._title = moving_title(axes)
-        axes.set_xlim(-0.02, 1)
-        axes.set_ylim(-0.03, 1.04)
         axes.set_xlabel("discrepancy of the confidences, ΔC = |local − global|", labelpad=2)
         axes.set_ylabel("λ, weight of the local label")
-        percent_axis(axes)
         axes.axhline(0.5, color=QUIET, linewidth=0.8, linestyle=DASHED, zorder=0)
-        self._x = np.linspace(0, 1, 201)
-        (self._line,) = axes.plot(self._x, self._x, color=INK, linewidth=1.2, zorder=1)
-        self._dots = {
-            name: axes.plot([], [], marker=marker, color=color, linestyle="none", markersize=5.5, label=name,
-                            markeredgecolor=QUIET if color == FAINT else "white", markeredgewidth=0.6)[0]
-            for name, (color, marker) in _KINDS.items()
-        }  # fmt: skip
+        (self._line,) = axes.plot(_GAPS, _GAPS, color=INK, linewidth=1.2, zorder=1)
+        dot: dict[str, Any] = {"linestyle": "none", "markersize": 5.5, "markeredgewidth": 0.6}
+        self._dots = {}
+        for name, (color, marker) in _DECIDED_BY.items():
+            edge = QUIET if color == FAINT else "white"
+            (self._dots[name],) = axes.plot([], [], marker=marker, color=color, label=name, markeredgecolor=edge, **dot)
         axes.legend(loc="upper right")
-        axes = panel(self.figure, (0.665, 0.80, 0.315, 0.115), "Views of the batch, by who decides their label")
+        axes = panel(
+            self.figure, (0.665, 0.80, 0.315, 0.115), "Views of the batch, by who decides their label", grid=""
+        )
         axes.set_axis_off()
-        self._counts = axes.barh([0] * len(_KINDS), [0] * len(_KINDS), 0.8, linewidth=0.6, edgecolor="white",
-                                 color=[color for color, _ in _KINDS.values()])  # fmt: skip
-        self._written = [axes.text(0, 0, "", ha="center", va="center", fontsize=7.5) for _ in _KINDS]
         axes.set_ylim(-0.5, 0.5)
+        colors, zeros = [color for color, _ in _DECIDED_BY.values()], [0] * len(_DECIDED_BY)
         self._batch = axes
-        names = ("local label", "corrected", "global label")
-        axes = panel(self.figure, (0.665, 0.455, 0.315, 0.22), "Mean weight of the true class in the labels (%)")
-        percent_axis(axes, "x")
-        axes.set_xlim(0, 100)
-        axes.set_yticks(range(3), names)
-        axes.set_ylim(2.55, -0.55)
+        self._counts = axes.barh(zeros, zeros, 0.8, linewidth=0.6, edgecolor="white", color=colors)
+        self._count_texts = [axes.text(0, 0, "", ha="center", va="center", fontsize=7.5) for _ in zeros]
+        axes = panel(self.figure, (0.665, 0.455, 0.315, 0.22), "Mean weight of the true class in the labels (%)", "x")
+        axes.set(xlim=(0, 100), yticks=range(3), yticklabels=values.true_mass, ylim=(2.55, -0.55))
         axes.tick_params(length=0)
         self._mass = axes.barh(range(3), [0, 0, 0], 0.6, color=(ORANGE, INK, BLUE))
-        self._strip_axes = [_thumbnail(self.figure, place, self.opinions) for place in range(_SHOWN)]
+        self._thumbnails = [_Thumbnail(self.figure, 0.02 + 0.139 * n, values.images[0]) for n in range(_N_THUMBNAILS)]
 
-    def _curve(self, read: _Reading) -> None:
-        kappa, threshold = read.params.kappa, read.params.threshold
+    def _update(self, values: SimpleNamespace) -> None:
+        kappa, threshold = values.params.kappa, values.params.threshold
         self._title.set_text(f"λ = exp(−κ ΔC) with κ = {kappa:.2f}, and this batch on it at τ = {threshold:.2f}")
-        self._line.set_ydata(np.exp(-read.params.kappa * self._x))
-        for name, dots in self._dots.items():
-            dots.set_data(read.gap[read.kinds[name]], read.weight[read.kinds[name]])
-
-    def _decided(self, read: _Reading) -> None:
-        start, total = 0, len(read.true)
+        self._line.set_ydata(np.exp(-kappa * _GAPS))
+        start, total = 0, len(values.true)
         self._batch.set_xlim(0, total)
-        for (name, (color, _)), bar, text in zip(_KINDS.items(), self._counts, self._written, strict=True):
-            count = int(read.kinds[name].sum())
-            bar.set_x(start)
-            bar.set_width(count)
-            text.set_position((start + count / 2, 0))
-            text.set_text(str(count) if count >= 0.03 * total else "")
-            text.set_color(INK if color == FAINT else "white")
+        for (name, mask), bar, text in zip(values.decided.items(), self._counts, self._count_texts, strict=True):
+            self._dots[name].set_data(values.gap[mask], values.weight[mask])
+            count = int(mask.sum())
+            bar.set(x=start, width=count)
+            color = INK if _DECIDED_BY[name][0] == FAINT else "white"
+            text.set(position=(start + count / 2, 0), text=str(count) if count >= 0.03 * total else "", color=color)
             start += count
-        for bar, value in zip(self._mass, read.mass.values(), strict=True):
+        for bar, value in zip(self._mass, values.true_mass.values(), strict=True):
             bar.set_width(100 * (value or 0.0))
+        for place, thumbnail in enumerate(self._thumbnails, start=values.params.image):
+            thumbnail.show(values, place, self.scores.class_names)
 
-    def _strip(self, read: _Reading) -> None:
-        names = self.opinions.class_names
-        for place, part in enumerate(self._strip_axes):
-            at = read.params.image + place
-            part.visible(at < len(read.true))
-            if at < len(read.true):
-                local, global_ = int(read.p_local[at].argmax()), int(read.p_global[at].argmax())
-                part.show(
-                    read.images[at],
-                    f"true {names[read.true[at]]}",
-                    f"local {names[local]} {read.p_local[at, local]:.2f}",
-                    f"global {names[global_]} {read.p_global[at, global_]:.2f}",
-                    float(read.target[at, local]) if read.used[at] else None,
-                    agreed=local == global_,
-                )
-
-    def _told(self, read: _Reading) -> Shown:
-        count = {name: int(mask.sum()) for name, mask in read.kinds.items()}
-        local, global_ = (count[name] for name in list(_KINDS)[3:])
-        disputed = local + global_
-        share = f"{100 * global_ / disputed:.0f} % of them" if disputed else "none"
+    def _describe(self, values: SimpleNamespace) -> Readout:
+        used, total = int(values.used.sum()), len(values.true)
+        *_, for_local, for_global = (int(mask.sum()) for mask in values.decided.values())
+        disputed = for_local + for_global
+        share = f"{100 * for_global / disputed:.0f} % of them" if disputed else "none"
         text = (
-            f"κ = {read.params.kappa:.2f}, τ = {read.params.threshold:.2f}: {int(read.used.sum())} of {len(read.true)} "
-            f"views get a label; the models dispute {disputed} where the local one is confident, {share} decided "
-            "for the global model."
+            f"κ = {values.params.kappa:.2f}, τ = {values.params.threshold:.2f}: {used} of {total} views get a label; "
+            f"the models dispute {disputed} where the local one is confident, {share} decided for the global model."
         )
-        note = "" if read.used.any() else "No view reaches the threshold in either model: there is no label to correct."
-        return Shown(text, {
-            "used": int(read.used.sum()), "views": len(read.true), "disputed": disputed, "for_global": global_,
-            "share_for_global": global_ / disputed if disputed else None, "true_mass": read.mass,
-            "weights": [round(float(value), 6) for value in read.weight],
-        }, note)  # fmt: skip
+        note = "" if used else "No view reaches the threshold in either model: there is no label to correct."
+        numbers = {
+            "used": used, "views": total, "disputed": disputed, "for_global": for_global,
+            "share_for_global": for_global / disputed if disputed else None, "true_mass": values.true_mass,
+            "weights": [round(float(value), 6) for value in values.weight],
+        }  # fmt: skip
+        return Readout(text, numbers, note)
 
 
 class _Thumbnail:
     """An image with both models' labels and the share of the local one in the target."""
 
-    def __init__(self, picture: Axes, bar: Axes, shape: tuple[int, ...]) -> None:
-        self.axes = (picture, bar)
-        self.image = picture.imshow(np.zeros(shape, dtype=np.uint8), interpolation="nearest")
-        self.title = picture.text(0.5, 1.04, "", fontsize=7, ha="center", transform=picture.transAxes)
-        (self.left,) = bar.barh([0], [0], 1, color=ORANGE)
-        (self.right,) = bar.barh([0], [0], 1, color=BLUE)
-        bar.set_xlim(0, 1)
-        bar.set_ylim(-0.5, 0.5)
-        look: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": 6.5, "transform": bar.transAxes}
-        self.lines = [bar.text(0.5, -0.45, "", color="#a84900", **look), bar.text(0.5, -1.95, "", color=BLUE, **look)]
-
-    def visible(self, on: bool) -> None:
+    def __init__(self, figure: Picture, left: float, pixels: Any) -> None:
+        self.axes = [figure.add_axes((left, 0.135, 0.125, 0.155)), figure.add_axes((left, 0.092, 0.125, 0.026))]
+        picture, bar = self.axes
         for axes in self.axes:
-            axes.set_visible(on)
+            axes.set(xticks=[], yticks=[])
+            axes.spines[:].set_visible(False)
+        bar.set(facecolor=FAINT, xlim=(0, 1), ylim=(-0.5, 0.5))
+        self.image = picture.imshow(np.zeros_like(pixels), interpolation="nearest")
+        self.title = picture.text(0.5, 1.04, "", fontsize=7, ha="center", transform=picture.transAxes)
+        (self.left,), (self.right,) = bar.barh([0], [0], 1, color=ORANGE), bar.barh([0], [0], 1, color=BLUE)
+        look: dict[str, Any] = {"ha": "center", "va": "top", "fontsize": 6.5, "transform": bar.transAxes}
+        self.local = bar.text(0.5, -0.45, "", color="#a84900", **look)
+        self.global_ = bar.text(0.5, -1.95, "", color=BLUE, **look)
 
-    def show(self, pixels: Any, title: str, local: str, global_: str, share: float | None, agreed: bool) -> None:
-        self.image.set_data(pixels)
-        self.title.set_text(title if share is not None else f"{title}, no label")
-        self.left.set_width(share or 0.0)
-        self.left.set_facecolor(QUIET if agreed else ORANGE)
-        self.right.set_x(share or 0.0)
-        self.right.set_width(0.0 if share is None else 1 - share)
-        for text, line in zip(self.lines, (local, global_), strict=True):
-            text.set_text(line)
-
-
-def _thumbnail(figure: Picture, place: int, opinions: Opinions) -> _Thumbnail:
-    left, width = 0.02 + 0.139 * place, 0.125
-    picture = figure.add_axes((left, 0.135, width, 0.155))
-    bar = figure.add_axes((left, 0.092, width, 0.026))
-    for axes in (picture, bar):
-        axes.set_xticks([])
-        axes.set_yticks([])
-        for side in axes.spines.values():
-            side.set_visible(False)
-    bar.set_facecolor(FAINT)
-    return _Thumbnail(picture, bar, (*opinions.images.shape[2:], 3))
-
-
-def _pixels(images: torch.Tensor) -> Any:
-    return images.permute(0, 2, 3, 1).numpy()
+    def show(self, values: SimpleNamespace, place: int, names: tuple[str, ...]) -> None:
+        """That image of the batch; nothing beyond its end."""
+        for axes in self.axes:
+            axes.set_visible(place < len(values.true))
+        if place >= len(values.true):
+            return
+        p_local, p_global, used = values.p_local[place], values.p_global[place], values.used[place]
+        local, global_ = int(p_local.argmax()), int(p_global.argmax())
+        share = float(values.target[place, local]) if used else 0.0
+        self.image.set_data(values.images[place])
+        self.title.set_text(f"true {names[values.true[place]]}" + ("" if used else ", no label"))
+        self.left.set(width=share, facecolor=QUIET if local == global_ else ORANGE)
+        self.right.set(x=share, width=1 - share if used else 0.0)
+        self.local.set_text(f"local {names[local]} {p_local[local]:.2f}")
+        self.global_.set_text(f"global {names[global_]} {p_global[global_]:.2f}")

@@ -2,18 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.data import Federation, load_dataset, partition
-from fedcopl_lab.data import heterogeneity as measure
-from fedcopl_lab.report._style import FAINT, ORANGE, QUIET, Picture, percent_axis, style
-from fedcopl_lab.widgets import _controls as controls
-from fedcopl_lab.widgets._bubbles import Bubbles
-from fedcopl_lab.widgets._canvas import every_few, fixed_figure, nice_top, panel
-from fedcopl_lab.widgets._explorer import Explorer, Shown
+from fedcopl_lab.data import Federation, heterogeneity, load_dataset, partition
+from fedcopl_lab.report._style import FAINT, ORANGE, QUIET, Picture
+from fedcopl_lab.widgets._explorer import Explorer, dropdown, int_slider, log_slider, slider
+from fedcopl_lab.widgets._panels import Bubbles, every_few, nice_top, panel
+from fedcopl_lab.widgets._redraw import Readout, Scene
 
 SCHEMES = {
     "Dirichlet β (FedCoPL)": "dirichlet",
@@ -24,6 +21,12 @@ SCHEMES = {
     "even, IID (SAGE)": "sage iid",
 }
 """What the control calls the schemes, and their names in :class:`PartitionParams`."""
+_READ_BY = {
+    "beta": ("dirichlet",),
+    "fraction": ("quantity",),
+    "alpha": ("sage dirichlet", "sage pairwise_balanced"),
+    "label_fraction": ("sage dirichlet", "sage pairwise_balanced", "sage iid"),
+}
 _MODES = (("paper", "paper"), ("authors (released code)", "authors"))
 _LABELLED = 0.1  # SAGE's share of labelled images
 
@@ -68,13 +71,11 @@ def draw_partition(params: PartitionParams | None = None) -> Picture:
     Raises:
         FedCoPLError: an unknown scheme, or no division that gives every client enough images.
 
-    >>> draw_partition(PartitionParams(beta=1.0))
+    >>> figure = draw_partition(PartitionParams(beta=1.0))
 
     Shown in notebook ``explore``.
     """
-    scene = PartitionScene()
-    scene.show(params or PartitionParams())
-    return scene.figure
+    return PartitionScene().draw(params or PartitionParams())
 
 
 def explore_partition(datasets: Sequence[str] = ("digits",), **start: Any) -> Explorer[PartitionParams]:
@@ -84,131 +85,106 @@ def explore_partition(datasets: Sequence[str] = ("digits",), **start: Any) -> Ex
         datasets: names of data sets to choose among.
         start: fields of :class:`PartitionParams` to begin with.
 
-    Returns:
-        The explorer; display it.
-
-    >>> explore_partition(scheme="quantity")
+    >>> explore_partition(scheme="quantity", n_clients=4, fraction=0.5).numbers["classes_per_client"]
+    5.0
 
     Shown in notebook ``explore``.
     """
     if not datasets:
         raise FedCoPLError("there is no data set to divide; name at least one, such as 'digits'")
     params = PartitionParams(**{"dataset": datasets[0]} | start)
+    fewer = "the smaller, the fewer classes on a client"
     moving = {
-        "scheme": controls.choice("scheme", params.scheme, SCHEMES.items(), "how the images are divided"),
-        "n_clients": controls.whole("clients K", params.n_clients, 2, 20, "number of clients"),
-        "beta": controls.log_slider(
-            "β", params.beta, -2, 2, 0.1, "FedCoPL: the smaller, the fewer classes on a client"
-        ),
-        "fraction": controls.slider("s", params.fraction, 0.1, 1, 0.1, "share of the classes that a client sees", 1),
-        "alpha": controls.log_slider("α", params.alpha, -2, 2, 0.1, "SAGE: the smaller, the fewer classes on a client"),
-        "seed": controls.whole("seed", params.seed, 0, 50, "another draw"),
-        "mode": controls.choice("mode", params.mode, _MODES, "as the paper says, or as the released code does"),
-        "dataset": controls.choice("data set", params.dataset, datasets, "what is divided"),
+        "scheme": dropdown("scheme", params.scheme, SCHEMES.items(), "how the images are divided"),
+        "n_clients": int_slider("clients K", params.n_clients, 2, 20, "number of clients"),
+        "beta": log_slider("β", params.beta, -2, 2, 0.1, f"FedCoPL: {fewer}"),
+        "fraction": slider("s", params.fraction, 0.1, 1, 0.1, "share of the classes that a client sees", 1),
+        "alpha": log_slider("α", params.alpha, -2, 2, 0.1, f"SAGE: {fewer}"),
+        "seed": int_slider("seed", params.seed, 0, 50, "another draw"),
+        "mode": dropdown("mode", params.mode, _MODES, "as the paper says, or as the released code does"),
+        "dataset": dropdown("data set", params.dataset, datasets, "what is divided"),
     }
 
     def adapt(now: PartitionParams) -> None:
-        read_by = {"beta": now.scheme == "dirichlet", "fraction": now.scheme == "quantity",
-                   "alpha": now.scheme in ("sage dirichlet", "sage pairwise_balanced")}  # fmt: skip
-        for name, is_read in read_by.items():
-            moving[name].disabled = not is_read
+        for name in ("beta", "fraction", "alpha"):
+            moving[name].disabled = now.scheme not in _READ_BY[name]
 
     return Explorer("partition", PartitionScene(), params, moving, adapt=adapt)
 
 
 def federation_of(params: PartitionParams) -> Federation:
-    """The division that these parameters describe.
-
-    Args:
-        params: parameters; those that the scheme does not read are left out.
+    """The division that these parameters describe; those that the scheme does not read are left out.
 
     Raises:
         FedCoPLError: as :func:`lab.partition`, and for an unknown scheme.
     """
     if params.scheme not in SCHEMES.values():
         raise FedCoPLError(f"scheme={params.scheme!r} is unknown; choose one of {', '.join(SCHEMES.values())}")
+    settings = {"beta": params.beta, "fraction": params.fraction, "alpha": params.alpha, "label_fraction": _LABELLED}
+    read: dict[str, Any] = {name: value for name, value in settings.items() if params.scheme in _READ_BY[name]}
+    scheme: Any = params.scheme.removeprefix("sage ")
     dataset = load_dataset(params.dataset)
-    own: dict[str, Any] = {"seed": params.seed, "mode": params.mode}
-    if params.scheme.startswith("sage "):
-        scheme: Any = params.scheme.removeprefix("sage ")
-        alpha = None if scheme == "iid" else params.alpha
-        return partition(dataset, scheme, params.n_clients, alpha=alpha, label_fraction=_LABELLED, **own)
-    if params.scheme == "dirichlet":
-        return partition(dataset, "dirichlet", params.n_clients, beta=params.beta, **own)
-    if params.scheme == "quantity":
-        return partition(dataset, "quantity", params.n_clients, fraction=params.fraction, **own)
-    return partition(dataset, "iid", params.n_clients, **own)
+    return partition(dataset, scheme, params.n_clients, seed=params.seed, mode=params.mode, **read)
 
 
-class PartitionScene:
+class PartitionScene(Scene[PartitionParams]):
     """The figure of the partition explorer, changed in place."""
 
-    def __init__(self) -> None:
-        with style():
-            self.figure = fixed_figure(5.2)
-        self._names: tuple[str, ...] = ()
+    height = 5.2
 
-    def show(self, params: PartitionParams, previous: PartitionParams | None = None) -> Shown:
-        """Show this division."""
+    def _compute(self, params: PartitionParams, previous: PartitionParams | None) -> SimpleNamespace:
         federation = federation_of(params)
         is_sage = params.scheme.startswith("sage ")
         train = federation.class_counts("unlabelled" if is_sage else "train")
         other = federation.class_counts("labelled" if is_sage else "test")
-        told = _told(federation, train, other, is_sage)
-        with style():
-            if tuple(federation.dataset.class_names) != self._names:
-                self._build(tuple(federation.dataset.class_names))
-            self._update(train, other, is_sage)
-        return told
+        return SimpleNamespace(
+            built_for=federation.dataset.class_names,
+            parts=("unlabelled images", "labelled images") if is_sage else ("training images", "test images"),
+            pair="labelled and unlabelled" if is_sage else "training and test",
+            train=train,
+            other=other,
+            skew=heterogeneity(train, other),
+            redraws=federation.redraws,
+        )
 
-    def _build(self, names: tuple[str, ...]) -> None:
-        self.figure.clear()
-        self._names = names
-        self._train = Bubbles(panel(self.figure, (0.05, 0.365, 0.445, 0.58), ""), names)
-        self._other = Bubbles(panel(self.figure, (0.55, 0.365, 0.445, 0.58), ""), names)
-        axes = panel(self.figure, (0.05, 0.095, 0.945, 0.165), "Images of each client")
-        percent_axis(axes)
-        axes.tick_params(length=0)
-        axes.set_xlabel("client", labelpad=2)
-        self._sizes = axes
-        self._many: list[Any] = []
-        self._few: list[Any] = []
+    def _build(self, values: SimpleNamespace) -> None:
+        boxes = (0.05, 0.365, 0.445, 0.58), (0.55, 0.365, 0.445, 0.58)
+        self._bubbles = [Bubbles(panel(self.figure, box, grid=""), values.built_for) for box in boxes]
+        self._sizes = panel(self.figure, (0.05, 0.095, 0.945, 0.165), "Images of each client")
+        self._sizes.tick_params(length=0)
+        self._sizes.set_xlabel("client", labelpad=2)
+        self._bars: list[tuple[Any, Any]] = []
 
-    def _update(self, train: Any, other: Any, is_sage: bool) -> None:
-        first, second = ("unlabelled images", "labelled images") if is_sage else ("training images", "test images")
-        self._train.title.set_text(f"{first.capitalize()}, largest disc {train.max()}")
-        self._other.title.set_text(f"{second.capitalize()}, largest disc {other.max()}")
-        self._train.show(train, float(train.max()))
-        self._other.show(other, float(other.max()))
-        axes, clients = self._sizes, len(train)
-        while len(self._many) < clients:
-            at = len(self._many)
-            self._many.append(axes.bar([at - 0.2], [0], 0.36, facecolor=FAINT, edgecolor=QUIET, linewidth=0.7)[0])
-            self._few.append(axes.bar([at + 0.2], [0], 0.36, facecolor=ORANGE, edgecolor=ORANGE, linewidth=0.7)[0])
-        for bars, sizes in ((self._many, train.sum(axis=1)), (self._few, other.sum(axis=1))):
-            for client, bar in enumerate(bars):
-                bar.set_height(float(sizes[client]) if client < clients else 0.0)
-                bar.set_visible(client < clients)
-        self._sizes.set_title(f"Images of each client: {first} (grey) and {second} (orange)", loc="left", pad=5)
-        axes.set_xlim(-0.6, clients - 0.4)
-        axes.set_ylim(0, nice_top(float(np.max(train.sum(axis=1)))))
-        axes.set_xticks(every_few(clients, 20))
+    def _update(self, values: SimpleNamespace) -> None:
+        train, other, axes, clients = values.train, values.other, self._sizes, len(values.train)
+        first, second = values.parts
+        for bubbles, counts, images in zip(self._bubbles, (train, other), values.parts, strict=True):
+            bubbles.title.set_text(f"{images.capitalize()}, largest disc {counts.max()}")
+            bubbles.show(counts, float(counts.max()))
+        for at in range(len(self._bars), clients):
+            left = axes.bar([at - 0.2], [0], 0.36, facecolor=FAINT, edgecolor=QUIET, linewidth=0.7)[0]
+            right = axes.bar([at + 0.2], [0], 0.36, facecolor=ORANGE, edgecolor=ORANGE, linewidth=0.7)[0]
+            self._bars.append((left, right))
+        for client, pair in enumerate(self._bars):
+            for bar, counts in zip(pair, (train, other), strict=True):
+                there = client < clients
+                bar.set(height=float(counts[client].sum()) if there else 0.0, visible=there)
+        axes.set_title(f"Images of each client: {first} (grey) and {second} (orange)", loc="left", pad=5)
+        top = nice_top(float(train.sum(axis=1).max()))
+        axes.set(xlim=(-0.6, clients - 0.4), ylim=(0, top), xticks=every_few(clients, 20))
 
-
-def _told(federation: Federation, train: Any, other: Any, is_sage: bool) -> Shown:
-    found = measure(train, other)
-    beside = "labelled and unlabelled" if is_sage else "training and test"
-    text = (
-        f"{federation.n_clients} clients. Distance of a client's class mix from the whole: {found.total_variation:.3f} "
-        f"(total variation, 0 to 1), between its own {beside} images {found.train_test_variation:.3f}; "
-        f"{found.classes_per_client:.1f} classes per client; smallest client {found.smallest_train} + "
-        f"{found.smallest_test} images."
-    )
-    note = ""
-    if federation.redraws:
-        note = f"{federation.redraws} draws were thrown away because a client had too few images."
-    return Shown(text, {
-        "total_variation": found.total_variation, "own_variation": found.train_test_variation,
-        "classes_per_client": found.classes_per_client, "smallest": (found.smallest_train, found.smallest_test),
-        "sizes": train.sum(axis=1).tolist(), "redraws": federation.redraws,
-    }, note)  # fmt: skip
+    def _describe(self, values: SimpleNamespace) -> Readout:
+        skew, redraws = values.skew, values.redraws
+        text = (
+            f"{len(values.train)} clients. Distance of a client's class mix from the whole: {skew.total_variation:.3f} "
+            f"(total variation, 0 to 1), between its own {values.pair} images {skew.train_test_variation:.3f}; "
+            f"{skew.classes_per_client:.1f} classes per client; smallest client {skew.smallest_train} + "
+            f"{skew.smallest_test} images."
+        )
+        note = f"{redraws} draws were thrown away because a client had too few images." if redraws else ""
+        numbers = {
+            "total_variation": skew.total_variation, "own_variation": skew.train_test_variation,
+            "classes_per_client": skew.classes_per_client, "smallest": (skew.smallest_train, skew.smallest_test),
+            "sizes": values.train.sum(axis=1).tolist(), "redraws": redraws,
+        }  # fmt: skip
+        return Readout(text, numbers, note)

@@ -1,6 +1,6 @@
-"""What the explorers look at: scores of clients' images, two models' opinions, the rows of a run."""
+"""What the explorers look at: scores of clients' images, two models' scores of weak views, the rows of a run."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,11 +10,17 @@ from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig, SageConfig, configure
-from fedcopl_lab.methods import RECIPES, LocalTask, SemiSetting, SemiState, Setting
+from fedcopl_lab.methods import RECIPES, LocalTask, PromptSetting, SemiSetting, SemiState
 from fedcopl_lab.store import Run
 
 DATASETS = ("digits", "digits:600")
-"""What the explorers of FedCoPL's labels offer when they are not told: sets that need no download."""
+"""What the explorers of FedCoPL's labels offer by themselves: sets that need no download."""
+
+
+def _prompt_config(dataset: str = "digits") -> PromptConfig:
+    config = configure("smoke", dataset=dataset)
+    assert isinstance(config, PromptConfig)
+    return config
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,7 +39,7 @@ class Scores:
     logits: tuple[Float[Tensor, "_ c"], ...]
     true: tuple[Int[Tensor, "_"], ...]
     class_names: tuple[str, ...]
-    config: PromptConfig = field(default_factory=lambda: _prompt_config("digits"))
+    config: PromptConfig = field(default_factory=_prompt_config)
 
     @classmethod
     def of(cls, config: PromptConfig) -> "Scores":
@@ -43,14 +49,14 @@ class Scores:
             config: a configuration of a prompt-tuning method, such as ``lab.configure("smoke")``.
 
         Raises:
-            FedCoPLError: data or weights that are not there.
+            FedCoPLError: missing data or weights.
         """
-        setting = Setting.of(config)
-        clients = range(config.n_clients)
+        setting = PromptSetting.of(config)
+        indices = [setting.train_indices(client) for client in range(config.n_clients)]
         return cls(
             name=config.dataset,
-            logits=tuple(setting.zero_shot_logits[setting.train_indices(k)] for k in clients),
-            true=tuple(setting.dataset.labels[setting.train_indices(k)] for k in clients),
+            logits=tuple(setting.zero_shot_logits[own] for own in indices),
+            true=tuple(setting.dataset.labels[own] for own in indices),
             class_names=tuple(setting.dataset.class_names),
             config=config,
         )
@@ -75,51 +81,44 @@ class Scores:
         )
 
 
-class Catalogue:
-    """Scores by name; a data set that is named only is loaded when it is first looked at.
+class Catalogue(dict[str, Scores]):
+    """Scores by name; a data set that is named only is loaded at first use.
 
     Args:
         sources: names of data sets, or ready :class:`Scores`.
     """
 
     def __init__(self, sources: Iterable[str | Scores] = DATASETS) -> None:
-        self._known: dict[str, Scores | None] = {}
-        for source in sources:
-            if isinstance(source, Scores):
-                self._known[source.name] = source
-            else:
-                self._known[source] = None
-        if not self._known:
+        given = list(sources)
+        super().__init__({one.name: one for one in given if isinstance(one, Scores)})
+        self.names = [one.name if isinstance(one, Scores) else one for one in given]
+        if not given:
             raise FedCoPLError("there is no data set to look at; name at least one, such as 'digits'")
 
-    @property
-    def names(self) -> list[str]:
-        """All names, in the order they were given."""
-        return list(self._known)
+    def __missing__(self, name: str) -> Scores:
+        if name not in self.names:
+            raise FedCoPLError(f"dataset={name!r} is not in this explorer; choose one of {', '.join(self.names)}")
+        self[name] = Scores.of(_prompt_config(name))
+        return self[name]
 
-    @property
-    def most_clients(self) -> int:
-        """Clients of the largest federation among those that are loaded."""
-        return max((len(one.logits) for one in self._known.values() if one is not None), default=1)
 
-    def __getitem__(self, name: str) -> Scores:
-        if name not in self._known:
-            raise FedCoPLError(f"dataset={name!r} is not in this explorer; choose one of {', '.join(self._known)}")
-        known = self._known[name]
-        if known is None:
-            known = self._known[name] = Scores.of(_prompt_config(name))
-        return known
+Sources = Iterable[str | Scores] | Catalogue
+
+
+def catalogue_of(sources: Sources) -> Catalogue:
+    """The catalogue itself, or a new one of these sources."""
+    return sources if isinstance(sources, Catalogue) else Catalogue(sources)
 
 
 @dataclass(frozen=True, repr=False)
-class Opinions:
+class WeakViewScores:
     """Scores of one client's weak views by its own model in training and by the round's global model.
 
     Attributes:
         local: scores by the local model, [n, C].
         global_: scores of the same views by the global model, [n, C].
         true: true classes, for reporting only, [n].
-        images: the images behind the views, [n, 3, h, w].
+        images: the images before augmentation, [n, 3, h, w].
         class_names: names of all classes, C.
         batch: views of one local step; the rows are in the order of the steps.
     """
@@ -132,12 +131,12 @@ class Opinions:
     batch: int = 16
 
     @classmethod
-    def of(cls, run: Run, client: int = 3) -> "Opinions":
-        """What both models say while a client trains one more round from where a stored run ended.
+    def of(cls, run: Run, client: int = 3) -> "WeakViewScores":
+        """Both models' scores while a client trains one more round from where a stored run ended.
 
         Args:
             run: a complete run of SAGE.
-            client: who trains.
+            client: which client trains.
 
         Raises:
             FedCoPLError: a run of another kind or not complete, or no such client.
@@ -171,7 +170,7 @@ class Opinions:
         return -(-len(self.true) // self.batch)
 
     def step(self, number: int) -> slice:
-        """Where the views of a local step are.
+        """Which rows are the views of a local step.
 
         Raises:
             FedCoPLError: no such step.
@@ -181,25 +180,23 @@ class Opinions:
         return slice(number * self.batch, min((number + 1) * self.batch, len(self.true)))
 
     def __repr__(self) -> str:
-        return f"Opinions({len(self.true)} weak views, {self.steps} local steps)"
+        return f"WeakViewScores({len(self.true)} weak views, {self.steps} local steps)"
 
 
 @dataclass(frozen=True, repr=False)
-class Played:
+class RunHistory:
     """The rows of a stored run, as the round player steps through them.
 
     Attributes:
         name: what to call it.
         rows: one per round, as :meth:`Run.records` gives them.
-        method: the run's method.
     """
 
     name: str
     rows: tuple[Mapping[str, Any], ...]
-    method: str
 
     @classmethod
-    def of(cls, run: Run, name: str | None = None) -> "Played":
+    def of(cls, run: Run, name: str | None = None) -> "RunHistory":
         """Read a stored run.
 
         Raises:
@@ -208,7 +205,7 @@ class Played:
         rows = tuple(run.records())
         if not rows:
             raise FedCoPLError(f"run {run.key} has no stored round; run it first")
-        return cls(name or run.config.label, rows, run.config.method)
+        return cls(name or run.config.label, rows)
 
     def per_client(self) -> list[list[float | None]]:
         """Accuracy of every round and client: on its own test images, or (SAGE) of its trained model on its pool."""
@@ -217,7 +214,10 @@ class Played:
 
     def series(self, *path: str) -> list[float | None]:
         """One number of every round; nested keys one after the other."""
-        return [_at(row, path) for row in self.rows]
+        found: list[Any] = list(self.rows)
+        for key in path:
+            found = [value.get(key) if isinstance(value, Mapping) else None for value in found]
+        return [None if value is None else float(value) for value in found]
 
     def has(self, *path: str) -> bool:
         """Whether any round has that number."""
@@ -225,13 +225,13 @@ class Played:
 
     @property
     def label_rounds(self) -> list[int]:
-        """Places of the rounds that made new pseudo-labels."""
+        """Indices of the rounds that made new pseudo-labels."""
         return [place for place, row in enumerate(self.rows) if "labels" in row]
 
     def selected(self, place: int) -> tuple[int, Int[Tensor, "k c"], Int[Tensor, "k c"]]:
-        """Pseudo-labels in force in a round: the place they were made at, they, and those before them, [K, C].
+        """Pseudo-labels in use in a round: index of the round that made them, they, and those before them, [K, C].
 
-        Before the first label phase nobody has any.
+        Before the first label phase no client has any.
         """
         made = [at for at in self.label_rounds if at <= place]
         now = torch.tensor(self.rows[made[-1]]["labels"]["selected"])
@@ -239,17 +239,4 @@ class Played:
         return made[-1], now, before
 
     def __repr__(self) -> str:
-        return f"Played({self.name}, {len(self.rows)} rounds)"
-
-
-def _at(row: Mapping[str, Any], path: Sequence[str]) -> float | None:
-    value: Any = row
-    for key in path:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return None if value is None else float(value)
-
-
-def _prompt_config(dataset: str) -> PromptConfig:
-    config = configure("smoke", dataset=dataset)
-    assert isinstance(config, PromptConfig)
-    return config
+        return f"RunHistory({self.name}, {len(self.rows)} rounds)"

@@ -12,9 +12,8 @@ import pytest
 import torch
 
 import fedcopl_lab as lab
-from fedcopl_lab.cli import _export, main
-from fedcopl_lab.cli._reproduce import figures_folder
-from fedcopl_lab.cli._runs import parse_settings
+from fedcopl_lab.cli import COMMANDS, _export, main
+from fedcopl_lab.cli.options import figures_folder, parse_settings
 from fedcopl_lab.paper import find_items, verdicts
 from fedcopl_lab.store import Store
 
@@ -48,7 +47,7 @@ def fails(capsys):
         (["run", "--profile", "smok"], "did you mean 'smoke'"),
         (["run", "--set", "betta=0.1"], "did you mean 'beta'"),
         (["run", "--set", "beta"], "expected NAME=VALUE"),
-        (["run", "--set", "beta=-1.5"], "a positive Dirichlet concentration"),
+        (["run", "--set", "beta=-1.5"], "beta=-1.5 is not valid; expected above 0"),
         (["run", "--set", "n_clients=50"], "fewer clients"),
         (["run", "--set", "n_clients=5000"], "clients"),
         (["run", "--set", "n_text=40"], "context"),
@@ -127,11 +126,6 @@ def test_figures_folder_that_cannot_be_written_is_said(fails, tmp_path):
     assert not Store().runs(), "said before anything was computed"
 
 
-def test_pictures_of_another_profile_do_not_replace_those_of_smoke():
-    assert figures_folder("mini") == figures_folder() / "mini"
-    assert figures_folder("smoke") == figures_folder()
-
-
 def test_nan_logits_are_refused_and_say_why(fails, monkeypatch):
     import fedcopl_lab.methods._setting as setting
 
@@ -190,21 +184,16 @@ def test_committed_numbers_are_drawn_without_a_run(capsys, tmp_path, fails):
     assert {path.stem for path in out.iterdir()} == {"fedcopl_main_table3", "report"}, "Table 4 has no runs in mini"
     assert not Store().runs()
     fails(*chosen, "main Table 4", saying="not enough of these items is committed in profile mini")
-    fails(
-        "reproduce", "--committed", "--profile", "paper", "--out", str(out), saying="profiles with numbers: mini, smoke"
-    )
+    paper = ["reproduce", "--committed", "--profile", "paper", "--out", str(out)]
+    fails(*paper, saying="profiles with numbers: mini, smoke")
 
 
-def test_doctor_says_what_is_there(capsys):
-    assert main(["doctor"]) == 0
+def test_doctor_says_what_is_there_twice_in_one_process(capsys):
+    assert [main(["doctor"]), main(["doctor"])] == [0, 0]
     shown = capsys.readouterr().out
     for line in ("Python", "packages", "GPU", "data: digits", "weights: tiny", "run store", "disk"):
         assert line in shown
     assert "Everything the smoke profile needs is there." in shown
-
-
-def test_every_command_can_be_called_twice_in_one_process(capsys):
-    assert [main(["doctor"]), main(["doctor"])] == [0, 0]
 
 
 def test_doctor_fails_when_the_weights_are_damaged(capsys, monkeypatch):
@@ -218,10 +207,21 @@ def test_doctor_fails_when_the_weights_are_damaged(capsys, monkeypatch):
     assert "[NO] weights: tiny" in capsys.readouterr().out
 
 
-def test_help_teaches(capsys):
+def test_help_teaches_and_loads_no_command():
+    code = "import sys\nfrom fedcopl_lab.cli import main\ntry: main(['--help'])\nfinally: print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "fedcopl-lab reproduce --items" in done.stdout
+    assert all(f"\n    {name}" in done.stdout for name in COMMANDS)
+    loaded = done.stdout.splitlines()[-1].split()
+    slow = ("torch", "matplotlib", "pandas", "fedcopl_lab.report", "fedcopl_lab.paper", "fedcopl_lab.extras")
+    assert [name for name in loaded if name.startswith(slow)] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_tells_its_options_when_asked(name, capsys):
     with pytest.raises(SystemExit, match="0"):
-        main(["--help"])
-    assert "fedcopl-lab reproduce --items" in capsys.readouterr().out
+        main([name, "--help"])
+    assert f"usage: fedcopl-lab {name}" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -248,7 +248,9 @@ def test_ctrl_c_ends_with_one_line_and_130_and_the_next_call_goes_on(tmp_path):
     assert any(run.rounds_done() for run in store.runs())
 
 
-def test_settings_are_values_and_a_labeller_is_a_word():
+def test_settings_are_values_and_a_labeller_is_a_word_and_each_profile_has_its_figures():
+    assert figures_folder("mini") == figures_folder() / "mini"
+    assert figures_folder("smoke") == figures_folder()
     found = parse_settings(["labeller=true", "beta=0.05", "q_conf=null", "dataset=digits", "prox_gradient=true"])
     expected = {"labeller": "true", "beta": 0.05, "q_conf": None, "dataset": "digits", "prox_gradient": True}
     assert found == expected

@@ -72,33 +72,27 @@ def cinic10(classes, per_class):
     return files
 
 
-def coop_split(classes, per_part, name):
-    parts = {}
-    number = 0
+def coop(folder, classes, per_part, name, size):
+    """An archive's members below a folder, and CoOp's JSON."""
+    split, number = {}, 0
     for part, count in per_part.items():
-        parts[part] = []
+        split[part] = []
         for label, official in enumerate(classes):
             for _ in range(count):
                 number += 1
-                parts[part].append([f"{official}/{name.format(official=official, i=number)}", label, official])
-    return parts
+                split[part].append([f"{official}/{name.format(official=official, i=number)}", label, official])
+    images = [image for part in split.values() for image, _, _ in part]
+    files = {f"{folder}/{image}": picture(size, number) for number, image in enumerate(images)}
+    return files, json.dumps(split).encode()
 
 
 def dtd(classes, per_part):
-    """The archive's members and CoOp's JSON."""
-    split = coop_split(classes, per_part, "{official}_{i:04d}.jpg")
-    files = {"dtd/labels/train1.txt": b"", "dtd/imdb/imdb.mat": b""}
-    for number, (image, _, _) in enumerate(image for part in split.values() for image in part):
-        files[f"dtd/images/{image}"] = picture((300, 260), number)
-    return files, json.dumps(split).encode()
+    files, split = coop("dtd/images", classes, per_part, "{official}_{i:04d}.jpg", (300, 260))
+    return {"dtd/labels/train1.txt": b"", "dtd/imdb/imdb.mat": b"", **files}, split
 
 
 def ucf101(classes, per_part):
-    split = coop_split(classes, per_part, "v_{official}_g{i:02d}_c01.jpg")
-    files = {}
-    for number, (image, _, _) in enumerate(image for part in split.values() for image in part):
-        files[f"UCF-101-midframes/{image}"] = picture((320, 240), number)
-    return files, json.dumps(split).encode()
+    return coop("UCF-101-midframes", classes, per_part, "v_{official}_g{i:02d}_c01.jpg", (320, 240))
 
 
 def resisc45(classes, per_part):

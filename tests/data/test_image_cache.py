@@ -59,6 +59,14 @@ def files(tmp_path):
     return ImageSource(None, folder, tuple(names), np.arange(200, dtype=np.int64) % 5, 150)
 
 
+@pytest.fixture
+def decoded(monkeypatch):
+    """One entry per image that was decoded."""
+    count, real = [], caching.square
+    monkeypatch.setattr(caching, "square", lambda *a: count.append(1) or real(*a))
+    return count
+
+
 def build(source, folder, **options):
     return cached_images(source, "content", 24, folder, progress=False, **{"workers": 2, **options})
 
@@ -73,7 +81,7 @@ def test_every_image_is_in_its_place(files, tmp_path):
     assert "\n" not in repr(cached)
 
 
-def test_broken_and_missing_images_are_named_and_the_rest_is_kept(files, tmp_path, monkeypatch):
+def test_broken_and_missing_images_are_named_and_the_rest_is_kept(files, tmp_path, decoded):
     broken, gone = files.root / files.names[70], files.root / files.names[150]
     whole, other = broken.read_bytes(), gone.read_bytes()
     broken.write_bytes(whole[:150])
@@ -83,8 +91,7 @@ def test_broken_and_missing_images_are_named_and_the_rest_is_kept(files, tmp_pat
     assert "\n" not in str(caught.value)
     broken.write_bytes(whole)
     gone.write_bytes(other)
-    decoded = []
-    monkeypatch.setattr(caching, "square", lambda *a, real=caching.square: decoded.append(1) or real(*a))
+    decoded.clear()
     repaired = build(files, tmp_path / "cache")
     assert len(decoded) == 64 + 64, "only the chunks of the two images"
     fresh = build(files, tmp_path / "fresh", workers=3)
@@ -94,24 +101,6 @@ def test_broken_and_missing_images_are_named_and_the_rest_is_kept(files, tmp_pat
         (files.root / name).write_bytes(b"")
     with pytest.raises(FedCoPLError, match=r"9 of 200 .* and 4 more"):
         build(files, tmp_path / "another")
-
-
-def test_a_build_that_was_stopped_goes_on(files, tmp_path, monkeypatch):
-    real, count = caching.square, []
-
-    def stop_at_100(*arguments):
-        count.append(1)
-        if len(count) == 100:
-            raise KeyboardInterrupt
-        return real(*arguments)
-
-    monkeypatch.setattr(caching, "square", stop_at_100)
-    with pytest.raises(KeyboardInterrupt):
-        build(files, tmp_path / "cache", workers=1)
-    monkeypatch.setattr(caching, "square", lambda *a: count.append(1) or real(*a))
-    resumed = build(files, tmp_path / "cache", workers=1)
-    assert len(count) <= 100 + 200 - 64, "the first chunk is not decoded again"
-    assert resumed.sha256 == build(files, tmp_path / "fresh").sha256
 
 
 CHILD = """
@@ -136,7 +125,7 @@ CHILD = """
 
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
-def test_a_build_that_was_killed_goes_on(files, tmp_path, monkeypatch):
+def test_a_build_that_was_killed_goes_on(files, tmp_path, decoded):
     command = [sys.executable, "-c", textwrap.dedent(CHILD), str(files.root), str(tmp_path / "cache")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout.readline() == "stalled\n"
@@ -149,22 +138,19 @@ def test_a_build_that_was_killed_goes_on(files, tmp_path, monkeypatch):
     content = bytearray(pixels.read_bytes())
     content[10] ^= 1  # as a power cut may leave it: the first chunk is not what the log says
     pixels.write_bytes(content)
-    count, real = [], caching.square
-    monkeypatch.setattr(caching, "square", lambda *a: count.append(1) or real(*a))
     resumed = build(files, tmp_path / "cache")
-    assert len(count) == 200 - 64
+    assert len(decoded) == 200 - 64
     assert resumed.sha256 == build(files, tmp_path / "fresh").sha256
 
 
-def test_two_threads_build_once(files, tmp_path, monkeypatch):
-    count, real, found = [], caching.square, []
-    monkeypatch.setattr(caching, "square", lambda *a: count.append(1) or real(*a))
+def test_two_threads_build_once(files, tmp_path, decoded):
+    found = []
     both = [threading.Thread(target=lambda: found.append(build(files, tmp_path / "cache"))) for _ in range(2)]
     for thread in both:
         thread.start()
     for thread in both:
         thread.join()
-    assert len(count) == 200
+    assert len(decoded) == 200
     assert found[0].sha256 == found[1].sha256
 
 

@@ -18,6 +18,16 @@ from fedcopl_lab._identity import key_of
 from fedcopl_lab.store import Store
 
 SHORT = {"rounds": 3, "local_epochs": 1, "refresh_every": 2}
+SAGE = {
+    "method": "SAGE", "rounds": 3, "width": 0.25, "n_probe": 20, "steps_per_epoch": 3, "threshold": 0.5,
+    "participation": 0.1,
+}  # fmt: skip
+AUTHORS = {"mode": "authors"}
+
+
+def short(changes):
+    """A run of either paper."""
+    return {**({} if changes.get("method") == "SAGE" else SHORT), **changes}
 
 
 def compute_in_process(config, root, wait=True):
@@ -48,10 +58,11 @@ def compute_in_process(config, root, wait=True):
         {"filter_scope": "global", "unseen_class": "authors_quota", "lr_schedule": "run", "candidates": "any"},
         {"scheme": "quantity", "refresh_every": 0, "weight_by": "selected", "lr_schedule": "round"},
         {"scheme": "iid", "aggregate": "text", "q_conf": None},
+        SAGE,
     ],
 )
 def test_same_seed_same_bytes_and_another_seed_others(tmp_path, changes):
-    config = lab.configure("smoke", **{**SHORT, **changes})
+    config = lab.configure("smoke", **short(changes))
     torch.manual_seed(123)
     first = lab.run(config, Store(tmp_path / "a"), progress=False)
     torch.manual_seed(456)  # a global seed must not matter
@@ -59,9 +70,10 @@ def test_same_seed_same_bytes_and_another_seed_others(tmp_path, changes):
     assert first.complete
     assert promised_bytes(first) == promised_bytes(second)
     assert len(first.rows) == max(config.rounds, 1)
-    other = lab.run(lab.configure("smoke", **{**SHORT, **changes, "seed": 1}), Store(tmp_path / "a"), progress=False)
+    other = lab.run(lab.configure("smoke", **short(changes), seed=1), Store(tmp_path / "a"), progress=False)
     assert other.key != first.key
-    assert other.rows["accuracy"].tolist() != first.rows["accuracy"].tolist()
+    measured = "loss_supervised" if changes is SAGE else "accuracy"
+    assert other.rows[measured].tolist() != first.rows[measured].tolist()
 
 
 def test_a_stored_run_is_returned_and_not_computed_again(store):
@@ -73,10 +85,19 @@ def test_a_stored_run_is_returned_and_not_computed_again(store):
     assert {p: p.stat().st_mtime_ns for p in again.path.rglob("*") if p.is_file()} == before
 
 
-@pytest.mark.parametrize("changes", [{}, {"mode": "authors"}, {"momentum_state": "per_client"}])
-@pytest.mark.parametrize("stop_after", [1, 2])
+@pytest.mark.parametrize(
+    ("changes", "stop_after"),
+    [
+        *(
+            (changes, after)
+            for changes in ({}, {"mode": "authors"}, {"momentum_state": "per_client"})
+            for after in (1, 2)
+        ),
+        *((SAGE | changes, 2) for changes in ({}, {"mode": "authors"}, {"bn": "local"})),
+    ],
+)
 def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, power_cut, changes, stop_after):
-    config = lab.configure("smoke", **{**SHORT, **changes})
+    config = lab.configure("smoke", **short(changes))
     whole = lab.run(config, Store(tmp_path / "whole"), progress=False)
     broken = Store(tmp_path / "broken")
     power_cut(config, broken, stop_after)

@@ -1,10 +1,9 @@
-"""SAGE's runs: the same seed gives the same bytes, also when interrupted; rows say what ``ROW_KEYS`` promises."""
+"""SAGE's runs: rows say what ``ROW_KEYS`` promises, the log changes no number, a stored run predicts."""
 
 import json
 
 import pytest
 import torch
-from stored_bytes import promised_bytes
 
 import fedcopl_lab as lab
 from fedcopl_lab.methods import open_method
@@ -16,29 +15,6 @@ SHORT = {"rounds": 3, "width": 0.25, "n_probe": 20, "steps_per_epoch": 3, "thres
 
 def config_of(method="SAGE", **changes):
     return lab.configure("smoke", method=method, **{**SHORT, **changes})
-
-
-def test_same_seed_same_bytes_and_another_seed_others(tmp_path):
-    torch.manual_seed(123)
-    first = lab.run(config_of(), Store(tmp_path / "a"), progress=False)
-    torch.manual_seed(456)  # a global seed must not matter
-    second = lab.run(config_of(), Store(tmp_path / "b"), progress=False)
-    assert first.complete
-    assert promised_bytes(first) == promised_bytes(second)
-    assert first.rows["round"].tolist() == [1, 2, 3]
-    other = lab.run(config_of(seed=1), Store(tmp_path / "a"), progress=False)
-    assert other.rows["loss_supervised"].tolist() != first.rows["loss_supervised"].tolist()
-    assert lab.run(config_of(), Store(tmp_path / "a"), progress=False).key == first.key
-
-
-@pytest.mark.parametrize("changes", [{}, {"mode": "authors"}, {"bn": "local"}])
-def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, power_cut, changes):
-    config = config_of(**changes)
-    whole = lab.run(config, Store(tmp_path / "whole"), progress=False)
-    broken = Store(tmp_path / "broken")
-    power_cut(config, broken, after=2)
-    resumed = lab.run(config, broken, progress=False)
-    assert promised_bytes(resumed) == promised_bytes(whole)
 
 
 def keys_of(value, prefix=""):

@@ -8,7 +8,6 @@ from scipy.stats import spearmanr
 
 from fedcopl_lab import configure, correct_pseudo_labels
 from fedcopl_lab.methods import open_method
-from fedcopl_lab.methods._noted import Noted
 from fedcopl_lab.methods._round_statistics import (
     BINS,
     CheckedViews,
@@ -17,6 +16,7 @@ from fedcopl_lab.methods._round_statistics import (
     rank_correlation,
     rare_classes,
 )
+from fedcopl_lab.methods._view_labels import ViewLabels
 
 TAU = 0.7
 
@@ -27,7 +27,7 @@ def views():
     local, global_ = 2.5 * torch.randn(2, 300, 4, generator=generator)
     true = torch.randint(4, (300,), generator=generator)
     labels = correct_pseudo_labels(local, global_, TAU, 4.0)
-    noted = Noted(
+    noted = ViewLabels(
         places=torch.arange(300), local=local, global_=global_, target=labels.target, weight=labels.weight,
         used=labels.used,
     )  # fmt: skip
@@ -100,7 +100,7 @@ def test_groups_divide_all_views_and_count_alike(views):
 
 
 def test_no_view_gives_none_and_not_a_number():
-    nothing = Noted(
+    nothing = ViewLabels(
         places=torch.zeros(0, dtype=torch.long), local=torch.zeros(0, 3), global_=torch.zeros(0, 3),
         target=torch.zeros(0, 3), weight=torch.zeros(0), used=torch.zeros(0, dtype=torch.bool),
     )  # fmt: skip
@@ -147,7 +147,7 @@ def test_rank_correlation_with_ties():
 def test_what_a_client_reports_of_its_pool():
     method = open_method(configure("smoke", method="SAGE", width=0.25, n_probe=100, steps_per_epoch=2))
     _, row = method.step(method.initial_state())
-    clients, present = row["clients"], method.participants(0)
+    clients, present = row["clients"], row["participants"]
     for k in range(20):
         assert (clients["n_pool"][k] is None) == (k not in present)
     k = present[0]

@@ -9,7 +9,6 @@ from small_semi import config_of
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.methods import RECIPES, SemiMethod, SemiState, open_method
 from fedcopl_lab.methods._local_task import LocalTask
-from fedcopl_lab.methods.protocol import draw_participants
 from fedcopl_lab.steps import average_models
 
 
@@ -21,7 +20,7 @@ def test_a_round_sends_trains_merges_and_counts_bytes():
     method = open_method(config_of())
     state = method.initial_state()
     after, row = method.step(state)
-    participants = draw_participants(method.config, method.config.seed, 0)
+    participants = method.participants(0)
     assert row["participants"] == participants
     assert len(participants) == 8
     updates = [
@@ -53,8 +52,8 @@ def test_running_statistics_can_stay_or_be_measured_anew(bn):
         assert not torch.equal(a.model["norm.running_mean"], b.model["norm.running_mean"])
         assert b.memories == {}
     else:
-        assert sorted(b.memories) == draw_participants(plain.config, 0, 0)
-        client = draw_participants(plain.config, 0, 0)[0]
+        assert sorted(b.memories) == plain.participants(0)
+        client = plain.participants(0)[0]
         kept = b.memories[client]["own statistics/norm.running_mean"]
         assert not torch.equal(kept, b.model["norm.running_mean"])
         task = LocalTask(other.setting, other.recipe, client, 1, b.model, {}, b.memories[client], {})

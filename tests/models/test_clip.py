@@ -14,8 +14,7 @@ from torch.nn import functional as F
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.data import read_manifest_table
-from fedcopl_lab.extras.embedded import evaluate_tiny
-from fedcopl_lab.extras.embedded.card import card_files
+from fedcopl_lab.extras.embedded import card_files, evaluate_tiny
 from fedcopl_lab.models import checkpoint, clip
 from fedcopl_lab.models.checkpoint import EMBEDDED_FOLDER, clip_from_bytes, fill_token_embedding
 
@@ -71,7 +70,7 @@ def test_zero_shot_accuracy_is_what_the_card_says(tiny):
     (measured,) = evaluate_tiny(tiny)
     assert measured.overall == pytest.approx(right.mean(), abs=0.002)
     assert measured.per_class == pytest.approx(per_class, abs=0.01)
-    assert repr(measured).startswith("DigitAccuracy(overall=0.")
+    assert repr(measured).startswith("Accuracy(overall=0.")
 
 
 def test_to_input_equals_the_image_transform(tiny):
@@ -173,22 +172,21 @@ def test_damaged_weights_are_refused(damage, tmp_path, fresh_loading):
         assert hashlib.sha256(path.read_bytes()).hexdigest() in message
 
 
-def test_names_that_cannot_be_loaded():
-    with pytest.raises(FedCoPLError, match=r"'big' is unknown, expected one of 'tiny'.*'RN50'"):
-        lab.load_clip("big")
-    with pytest.raises(FedCoPLError, match="'tiny' is embedded and takes None or 'random'"):
-        lab.load_clip("tiny", weights="somewhere.pt")
-
-
-@pytest.mark.parametrize("device", ["abacus", "cuda:99", "cpu:x"])
-def test_devices_that_cannot_be_used(device):
-    with pytest.raises(FedCoPLError, match=rf"device '{device}' cannot be used.*use 'cpu'"):
-        lab.load_clip("tiny", device=device)
-
-
-def test_dtypes_that_cannot_be_used():
-    with pytest.raises(FedCoPLError, match=r"torch\.int8 cannot hold weights"):
-        lab.load_clip("tiny", dtype=torch.int8)
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("big", {}, r"'big' is unknown, expected one of 'tiny'.*'RN50'"),
+        ("tiny", {"weights": "somewhere.pt"}, "'tiny' is embedded and takes None or 'random'"),
+        ("tiny", {"dtype": torch.int8}, r"torch\.int8 cannot hold weights"),
+        *(
+            ("tiny", {"device": device}, rf"device '{device}' cannot be used.*use 'cpu'")
+            for device in ("abacus", "cuda:99", "cpu:x")
+        ),
+    ],
+)
+def test_what_cannot_be_loaded(name, options, message):
+    with pytest.raises(FedCoPLError, match=message):
+        lab.load_clip(name, **options)
 
 
 def test_initial_weights_follow_the_seed():

@@ -18,7 +18,7 @@ COUNTS = st.integers(1, 6).flatmap(
 
 
 def exact_quota(counts):
-    """Eq. 3 cell by cell: M = sum of all / C, then the ceiling of u / U * M; 0 where nobody kept the class."""
+    """Eq. 3 cell by cell: M = sum of all / C, then the ceiling of u / U * M; 0 where no client kept the class."""
     n_classes = len(counts[0])
     budget = Fraction(sum(map(sum, counts)), n_classes)
     seen = [sum(row[c] for row in counts) for c in range(n_classes)]
@@ -96,7 +96,7 @@ def test_one_client_fills_every_class_to_the_budget():
 
 
 @pytest.mark.parametrize(("phase", "expected"), [(0, 2), (1, 3), (2, 5), (3, 6)])
-def test_a_class_nobody_kept_gets_the_authors_growing_quota(phase, expected):
+def test_a_class_that_no_client_kept_gets_the_authors_growing_quota(phase, expected):
     counts = torch.zeros(10, 47, dtype=torch.long)  # DTD: 47 classes, 10 clients, 2,820 training images
     counts[:, :46] = 3
     quota = allocate(counts, "authors", n_train=2820, phase=phase).quota

@@ -1,4 +1,4 @@
-"""The label steps on logits of a real CLIP at its own scale, where those features are at hand."""
+"""The label steps on logits of a real CLIP at its own scale, where those features are stored."""
 
 from pathlib import Path
 

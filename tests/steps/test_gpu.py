@@ -4,20 +4,18 @@ from copy import deepcopy
 
 import pytest
 import torch
+from small_round import config_of, start_of, trained
 
 from fedcopl_lab import (
     PromptedCLIP,
     PromptState,
-    PseudoLabels,
     aggregate,
     allocate,
-    configure,
     cosine_distance,
     drift_diversity,
     filter_confident,
     load_clip,
     select_top,
-    train_round,
 )
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -54,19 +52,11 @@ def test_train_round(small):
     on_gpu = PromptedCLIP(
         deepcopy(small.model).cuda(), small.tokenizer, small.prompted.class_names, n_text=4, n_visual=3
     )
-    text, visual = small.prompted.initial_prompts(torch.Generator().manual_seed(1))
-    labels = PseudoLabels(indices=torch.tensor([7, 0, 2, 3, 8]), labels=torch.tensor([0, 0, 1, 1, 2]))
-    config = configure("smoke", n_text=4, n_visual=3, batch_size=3, local_epochs=2)
+    start = start_of(small)
+    moved = PromptState(text=start.text.cuda(), visual=start.visual.cuda())
     updates = [
-        train_round(
-            prompted,
-            small.images.to(device),
-            labels,
-            PromptState(text=text.to(device), visual=visual.to(device)),
-            config=config,
-            generator=torch.Generator().manual_seed(2),
-        )
-        for prompted, device in ((small.prompted, "cpu"), (on_gpu, "cuda"))
+        trained(small, config_of(), start),
+        trained(small, config_of(), moved, images=small.images.cuda(), prompted=on_gpu),
     ]
     assert (updates[0].text - updates[1].text.cpu()).abs().max() <= 1e-8
     assert (updates[0].visual - updates[1].visual.cpu()).abs().max() <= 1e-8

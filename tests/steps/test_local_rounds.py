@@ -4,16 +4,28 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small_round import LABELS, config_of, plain_images, start_of, trained
+from small_round import LABELS, config_of, plain_images, start_of, stream, trained
 from torch.nn import functional as F
 
 from fedcopl_lab import PseudoLabels, configure, train_round
-from fedcopl_lab.steps import ImageCache, Scorer, label_loss, learning_rate, proximal_term, transport_plan
+from fedcopl_lab.steps import ImageCache, Scorer, label_loss, learning_rate, transport_plan
 
 
 def whole_batch(**changes):
     """One step on all images: its gradient can be written out."""
     return {"momentum": 0.0, "weight_decay": 0.0, "lr_schedule": "constant"} | changes
+
+
+def assert_descends(update, state, loss_of):
+    """Two steps of plain gradient descent on all images, in the order of the round's generator."""
+    prompts, order = [state.text.clone(), state.visual.clone()], stream()
+    for _ in range(2):
+        leaves = [p.clone().requires_grad_() for p in prompts]
+        loss = loss_of(torch.randperm(7, generator=order), *leaves)
+        prompts = [p - 0.1 * g for p, g in zip(prompts, torch.autograd.grad(loss, leaves), strict=True)]
+    assert (update.text - prompts[0]).abs().max() <= 1e-10
+    assert (update.visual - prompts[1]).abs().max() <= 1e-10
+    assert update.epoch_losses[1] == pytest.approx(float(loss.detach()), abs=1e-10)
 
 
 def template_of(small):
@@ -39,19 +51,14 @@ def test_prox_without_gradient_prints_another_loss_and_trains_the_same(small):
 
 def test_prox_with_gradient_equals_the_loss_by_hand(small):
     config = replace(config_of("PromptProx", prox_mu=0.7, **whole_batch()), batch_size=7)
-    state, order = start_of(small), torch.Generator().manual_seed(9)
-    prompts = [state.text.clone(), state.visual.clone()]
-    for _ in range(2):
-        batch = torch.randperm(7, generator=order)
-        leaves = [p.clone().requires_grad_() for p in prompts]
-        logits = small.plain_logits(small.images[LABELS.indices[batch]], *leaves)
-        far = sum((leaf - start).square().sum() for leaf, start in zip(leaves, (state.text, state.visual), strict=True))
-        loss = F.cross_entropy(logits, LABELS.labels[batch]) + 0.35 * far
-        prompts = [p - 0.1 * g for p, g in zip(prompts, torch.autograd.grad(loss, leaves), strict=True)]
-    update = trained(small, config, state)
-    assert (update.text - prompts[0]).abs().max() <= 1e-10
-    assert (update.visual - prompts[1]).abs().max() <= 1e-10
-    assert update.epoch_losses[1] == pytest.approx(float(loss.detach()), abs=1e-10)
+    state = start_of(small)
+
+    def loss_of(batch, text, visual):
+        logits = small.plain_logits(small.images[LABELS.indices[batch]], text, visual)
+        far = (text - state.text).square().sum() + (visual - state.visual).square().sum()
+        return F.cross_entropy(logits, LABELS.labels[batch]) + 0.35 * far
+
+    assert_descends(trained(small, config, state), state, loss_of)
 
 
 def test_a_strong_proximal_term_holds_the_prompts(small):
@@ -61,11 +68,6 @@ def test_a_strong_proximal_term_holds_the_prompts(small):
     free, held = (trained(small, replace(config, batch_size=7, local_epochs=20)) for config in runs)
     start = start_of(small)
     assert (held.text - start.text).norm() < 0.5 * (free.text - start.text).norm()
-
-
-def test_the_proximal_term_is_half_the_squared_distance_over_all_prompts():
-    ones = [torch.ones(2, 3), torch.ones(4)]
-    assert float(proximal_term(ones, [torch.zeros_like(value) for value in ones])) == pytest.approx(5.0)
 
 
 def test_candidate_loss_sums_probabilities_over_the_set():
@@ -88,10 +90,7 @@ def test_sets_of_one_class_train_as_hard_labels_and_wider_ones_do_not(small):
 
 def test_pfedprompt_adds_the_votes_of_its_cache(small):
     config = config_of("pFedPrompt", cache_weight=2.0, cache_sharpness=3.0)
-    state, scorer = (
-        start_of(small),
-        Scorer(small.prompted, config_of("pFedPrompt", cache_weight=2.0, cache_sharpness=3.0)),
-    )
+    state, scorer = start_of(small), Scorer(small.prompted, config)
     cache = scorer.cache(small.images, state.visual, LABELS)
     features = small.prompted.image_features(small.images, state.visual)
     found = scorer.logits(scorer.images(small.images, state.visual), scorer.texts({"text": state.text}), cache)
@@ -110,21 +109,17 @@ def test_pfedprompt_adds_the_votes_of_its_cache(small):
 def test_the_cache_is_frozen_when_the_round_starts(small):
     """By hand: the keys stay those of the first prompt while the visual prompt moves."""
     config = replace(config_of("pFedPrompt", **whole_batch()), batch_size=7)
-    state, order = start_of(small), torch.Generator().manual_seed(9)
+    state = start_of(small)
     with torch.no_grad():
         keys = small.prompted.image_features(small.images[LABELS.indices], state.visual)
-    prompts = [state.text.clone(), state.visual.clone()]
-    for _ in range(2):
-        batch = torch.randperm(7, generator=order)
-        leaves = [p.clone().requires_grad_() for p in prompts]
+
+    def loss_of(batch, text, visual):
         images = small.images[LABELS.indices[batch]]
-        votes = (-5.5 * (1 - small.prompted.image_features(images, leaves[1]) @ keys.T)).exp()
-        logits = small.plain_logits(images, *leaves) + votes @ F.one_hot(LABELS.labels, 3).double()
-        gradients = torch.autograd.grad(F.cross_entropy(logits, LABELS.labels[batch]), leaves)
-        prompts = [p - 0.1 * g for p, g in zip(prompts, gradients, strict=True)]
-    update = trained(small, config, state)
-    assert (update.text - prompts[0]).abs().max() <= 1e-10
-    assert (update.visual - prompts[1]).abs().max() <= 1e-10
+        votes = (-5.5 * (1 - small.prompted.image_features(images, visual) @ keys.T)).exp()
+        logits = small.plain_logits(images, text, visual) + votes @ F.one_hot(LABELS.labels, 3).double()
+        return F.cross_entropy(logits, LABELS.labels[batch])
+
+    assert_descends(trained(small, config, state), state, loss_of)
 
 
 def test_a_cache_of_candidates_votes_for_all_of_them():

@@ -1,4 +1,4 @@
-"""Whole models: averaging, scoring in portions, running statistics measured anew."""
+"""Whole models: averaging, scoring in portions, running statistics measured again."""
 
 import pytest
 import torch

@@ -13,7 +13,7 @@ from fedcopl_lab.steps import candidate_sets, fill_pools
 
 
 def one_at_a_time(logits, allowed, capacity, order):
-    """Each image in turn asks its classes; whoever is evicted asks on at once."""
+    """Each image in turn applies to its classes; an evicted one goes on at once."""
     p = logits.double().softmax(dim=1)
     wishes = [sorted((c for c in range(p.shape[1]) if allowed[i, c]), key=lambda c: -p[i, c]) for i in range(len(p))]
     pools = [[] for _ in range(p.shape[1])]

@@ -9,81 +9,63 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from children import Mark, call, start
+import numpy as np
+import torch
 from findings import Finding
-from workloads import NOT_PROMISED, Files, visible, warm
+from processes import all_end_well, call, start
+from seams import last_client_first, patched
+from workloads import compute, promised, warm
 
 import fedcopl_lab as lab
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import METHODS, SAGE_METHODS
-from fedcopl_lab.store import Store
+from fedcopl_lab.store import Run, Store
 
 FEW = ("zero-shot", "FedOTP", "FedCoPL", "FedMatch", "SAGE")
-PROMPTING = {"dataset": "digits:300", "rounds": 2, "local_epochs": 1, "refresh_every": 1, "n_clients": 3,
-             "scheme": "iid", "n_text": 2, "n_visual": 1, "shots": 2}  # fmt: skip
-STRICT = {"q_conf": 0.9, "q_ent": 0.9}
+ZERO_SHOT = {"dataset": "digits:300", "n_clients": 3, "scheme": "iid"}
+PROMPTING = ZERO_SHOT | {"rounds": 2, "local_epochs": 1, "refresh_every": 1, "n_text": 2, "n_visual": 1, "shots": 2,
+                         "q_conf": 0.9, "q_ent": 0.9}  # fmt: skip
 SEMI = {"rounds": 3, "width": 0.25, "n_probe": 20, "steps_per_epoch": 1, "threshold": 0.3, "participation": 0.2}
 EARLY: dict[str, dict[str, Any]] = {"FedLabel": {"fedlabel_burn_in": 1}, "FedMatch": {"fedmatch_lookup_every": 1}}
 
 Configs = list[lab.RunConfig]
 
 
-def configs_of(methods: tuple[str, ...]) -> Configs:
-    """The smallest run of each method that still has two rounds, and a memory where the method keeps one."""
-    found = []
-    for method in methods:
-        changes: dict[str, Any] = SEMI | EARLY.get(method, {}) if method in SAGE_METHODS else PROMPTING | STRICT
-        if method == "zero-shot":
-            changes = {"dataset": "digits:300", "n_clients": 3, "scheme": "iid"}
-        found.append(lab.configure("smoke", method=method, **changes))
-    return found
+def config_of(method: str) -> lab.RunConfig:
+    """The smallest run of a method that still has two rounds, and a memory where the method keeps one."""
+    changes = SEMI | EARLY.get(method, {}) if method in SAGE_METHODS else PROMPTING
+    return lab.configure("smoke", method=method, **(ZERO_SHOT if method == "zero-shot" else changes))
 
 
 def matrix(scratch: Path, short: bool) -> Iterator[Finding]:
     """Number of methods that end with the same bytes, for every way of running them."""
-    configs = configs_of(FEW if short else (*METHODS, *SAGE_METHODS))
+    configs = [config_of(method) for method in (FEW if short else (*METHODS, *SAGE_METHODS))]
     warm(tuple(configs))
-    logs = scratch / "logs"
-    call(lambda: bool(compute(configs, scratch / "plain")), logs / "plain.log")
-    expected = promised(scratch / "plain")
-    assert len({name.split("/")[0] for name in expected}) == len(configs)
-    ways: dict[str, Callable[[Path], object]] = {
-        "stopped after every round and resumed": lambda to: [
-            call(lambda: stopped_and_resumed(configs, to), logs / "resumed.log")
-        ],
-        "clients trained in another order": lambda to: call(lambda: permuted(configs, to), logs / "permuted.log"),
-        "other global random states": lambda to: call(lambda: reseeded(configs, to), logs / "reseeded.log"),
+    inside: dict[str, Callable[[Path], object]] = {
+        "stopped after every round and resumed": lambda to: stopped_and_resumed(configs, to),
+        "clients trained in another order": lambda to: permuted(configs, to),
+        "other global random states": lambda to: reseeded(configs, to),
         "a process with other hashes, import order and threads": lambda to: elsewhere(configs, to, 1),
-        "parallel processes on one store": lambda to: side_by_side(configs, to, logs),
+        "parallel processes on one store": lambda to: side_by_side(configs, to),
     }
     if not short:
-        ways |= {
+        inside |= {
             "a second such process": lambda to: elsewhere(configs, to, 2),
-            "a sweep with two workers": lambda to: call(
-                lambda: bool(lab.sweep(configs, Store(to), jobs=2, progress=False)), logs / "sweep.log"
-            ),
+            "a sweep with two workers": lambda to: bool(lab.sweep(configs, Store(to), jobs=2, progress=False)),
         }
-    for number, (way, do) in enumerate(ways.items()):
-        yield _finding(way, do, scratch / f"way{number}", expected, configs)
-
-
-def _finding(way: str, do: Callable[[Path], object], folder: Path, expected: Files, configs: Configs) -> Finding:
-    do(folder)
-    found = promised(folder)
-    differ = {name.split("/")[0] for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)}
-    names = ", ".join(sorted({config.method for config in configs if key_of(config) in differ}))
-    same = len(configs) - len(differ)
-    return Finding("determinism", way, "methods with equal bytes", same, str(len(configs)), not differ, names)
-
-
-def promised(folder: Path) -> Files:
-    """What the run keys promise."""
-    return {name: content for name, content in visible(folder).items() if not name.endswith(NOT_PROMISED)}
-
-
-def compute(configs: Configs, folder: Path) -> list[lab.Run]:
-    """One run after the other."""
-    return [lab.run(config, Store(folder), progress=False) for config in configs]
+    call(lambda: bool(compute(*configs)(scratch / "plain")), scratch / "logs" / "plain.log")
+    expected = promised(scratch / "plain")
+    assert len({name.split("/")[0] for name in expected}) == len(configs)
+    for number, (way, work) in enumerate(inside.items()):
+        folder = scratch / f"way{number}"
+        call(lambda w=work, f=folder: bool(w(f)), scratch / "logs" / f"{folder.name}.log", 900)
+        found = promised(folder)
+        names = {name.split("/")[0] for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)}
+        differ = sorted(config.method for config in configs if key_of(config) in names)
+        same, passed = len(configs) - len(names), not names
+        yield Finding(
+            "determinism", way, "methods with equal bytes", same, str(len(configs)), passed, ", ".join(differ)
+        )
 
 
 class PowerCutError(Exception):
@@ -92,69 +74,48 @@ class PowerCutError(Exception):
 
 def stopped_and_resumed(configs: Configs, folder: Path) -> None:
     """A run goes one round at a time, each in what could be another process: nothing stays in memory but caches."""
-    from fedcopl_lab.methods import Method
+    commit, stored = Run.commit, []
 
-    Method.step = _one_step_a_call(Method.step)  # type: ignore[method-assign]
-    for config in configs:
-        for _ in range(config.rounds + 1):
-            _STEPS.clear()
-            try:
-                lab.run(config, Store(folder), progress=False)
-                break
-            except PowerCutError:
-                pass
-
-
-_STEPS: list[int] = []
-
-
-def _one_step_a_call(step: Callable[..., Any]) -> Callable[..., Any]:
-    def stepped(self: Any, state: Any) -> Any:
-        if _STEPS:
+    def commit_one(self: Run, *args: Any) -> None:
+        if stored:
             raise PowerCutError
-        _STEPS.append(state.round)
-        return step(self, state)
+        stored.append(commit(self, *args))
 
-    return stepped
+    with patched((Run, "commit", commit_one)):
+        for config in configs:
+            for _ in range(config.rounds + 1):
+                stored.clear()
+                try:
+                    compute(config)(folder)
+                    break
+                except PowerCutError:
+                    pass
 
 
 def permuted(configs: Configs, folder: Path) -> None:
-    """A round's clients train from the last to the first; what the server receives keeps its order."""
-    from fedcopl_lab.methods.protocol import InProcess
-
-    ask = InProcess.ask
-
-    def backwards(self: Any, letters: dict[int, Any], expected: Any) -> Any:
-        return ask(self, dict(reversed(letters.items())), expected)
-
-    InProcess.ask = backwards  # type: ignore[method-assign]
-    compute(configs, folder)
+    """A round's clients train from the last to the first."""
+    with last_client_first():
+        compute(*configs)(folder)
 
 
 def reseeded(configs: Configs, folder: Path) -> None:
     """Every global stream is somewhere else before each run."""
-    import numpy as np
-    import torch
-
     for place, config in enumerate(configs):
         random.seed(place)
         np.random.seed(place)  # noqa: NPY002  the legacy stream is what must not matter
         torch.manual_seed(1000 + place)
         torch.rand(place + 1)
-        compute([config], folder)
+        compute(config)(folder)
 
 
-def side_by_side(configs: Configs, folder: Path, logs: Path) -> None:
+def side_by_side(configs: Configs, folder: Path) -> None:
     """Three processes at once, each with all runs in an order of its own."""
-
-    def work(order: Configs) -> Callable[[Mark], int]:
-        return lambda mark: int(not compute(order, folder))
-
-    orders = (configs, configs[::-1], configs[len(configs) // 2 :] + configs[: len(configs) // 2])
-    children = [start(work(order), logs / f"side{i}.log") for i, order in enumerate(orders)]
-    for child in children:
-        status, _ = child.end(600)
-        assert not status, child.log.read_text()
+    middle = len(configs) // 2
+    orders = (configs, configs[::-1], configs[middle:] + configs[:middle])
+    logs = folder.with_name("logs")
+    all_end_well(
+        [start(lambda mark, o=order: compute(*o)(folder), logs / f"side{n}.log") for n, order in enumerate(orders)], 600
+    )
 
 
 _ELSEWHERE = """

@@ -7,11 +7,12 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from children import call
 from findings import Finding
+from processes import call
 
 import fedcopl_lab as lab
 
@@ -30,12 +31,7 @@ VALUES = (*WORDS, *NUMBERS, None, True, False, [], {}, [1], {"a": 1}, (), b"byte
 
 def target(name: str) -> Callable[[Target], Target]:
     """Enter a function in the list."""
-
-    def enter(function: Target) -> Target:
-        TARGETS[name] = function
-        return function
-
-    return enter
+    return lambda function: TARGETS.setdefault(name, function)
 
 
 def fuzz_all(scratch: Path, seed: int, cases: int) -> Iterator[Finding]:
@@ -47,20 +43,16 @@ def fuzz_all(scratch: Path, seed: int, cases: int) -> Iterator[Finding]:
     for name, make in TARGETS.items():
         folder = scratch / name.replace(" ", "_")
         folder.mkdir()
-        tried, ends, problems = call(
-            lambda m=make, n=name, f=folder: _try_all(m, random.Random(f"{seed} {n}"), f, cases),
-            scratch / f"{folder.name}.log", 1200,
-        )  # fmt: skip
+        draw = random.Random(f"{seed} {name}")
+        work = partial(_try_all, make, draw, folder, cases)
+        ends, problems = call(work, scratch / f"{folder.name}.log", 1200)
         note = "; ".join(problems)[:600] or ", ".join(f"{n} {kind}" for kind, n in ends)
-        passed = not problems
-        yield Finding("fuzz", name, "cases", tried, "documented errors only", passed, note)
-        total += tried
+        yield Finding("fuzz", name, "cases", cases, "documented errors only", not problems, note)
+        total += cases
     yield Finding("fuzz", "everything", "cases", total, "", True)
 
 
-def _try_all(
-    make: Target, draw: random.Random, folder: Path, cases: int
-) -> tuple[int, list[tuple[str, int]], list[str]]:
+def _try_all(make: Target, draw: random.Random, folder: Path, cases: int) -> tuple[list[tuple[str, int]], list[str]]:
     ends: Counter[str] = Counter()
     problems: dict[str, None] = {}
     for number in range(cases):
@@ -76,7 +68,7 @@ def _try_all(
         except BaseException as error:
             where = _place(error)
             problems.setdefault(f"{type(error).__name__} at {where}: {' '.join(str(error).split())[:120]}")
-    return cases, sorted(ends.items()), list(problems)
+    return sorted(ends.items()), list(problems)
 
 
 def _place(error: BaseException) -> str:

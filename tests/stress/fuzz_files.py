@@ -1,20 +1,25 @@
 """Files from elsewhere: configurations, command lines, manifests, stored runs, checkpoints, archives, claims."""
 
 import dataclasses
+import io
 import json
+import pickle
 import random
 import shutil
 import tomllib
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import torch
 from fuzz import NUMBERS, VALUES, WORDS, Case, damaged, plain, snapshot, target
-from workloads import SAGE, patched
+from seams import everywhere, internal, patched
+from workloads import SAGE, compute
 
 import fedcopl_lab as lab
+from fedcopl_lab.cli import main
 from fedcopl_lab.config import METHODS, SAGE_METHODS, PromptConfig, SageConfig
+from fedcopl_lab.data import download_of, known_manifests, load_manifest, manifest_folder, read_manifest_table
+from fedcopl_lab.paper import claims, find_items, measured
 from fedcopl_lab.store import Run, Store
 
 FIELDS = sorted({field.name for kind in (PromptConfig, SageConfig) for field in dataclasses.fields(kind)})
@@ -39,12 +44,14 @@ VERBS = (
 )  # fmt: skip
 
 
+HEAVY = (
+    ("engine", "_compute"), ("engine", "sweep"), ("extras.bench", "measure_rates"), ("extras.bench", "bench_step"),
+    ("extras.bench", "bench_sage"),
+)  # fmt: skip
+
+
 @target("command line")
 def _command_line(draw: random.Random, folder: Path) -> Case:
-    from fedcopl_lab import engine
-    from fedcopl_lab.cli import main
-    from fedcopl_lab.engine import _run
-
     verb = draw.choice(VERBS)
     arguments = [word for word in verb if not word.startswith("-")]
     for flag in (word for word in verb if word.startswith("-")):
@@ -58,8 +65,7 @@ def _command_line(draw: random.Random, folder: Path) -> Case:
 
     def case() -> None:
         before = snapshot(folder)
-        with patched((_run, "_compute", stop), (engine, "sweep", stop), (engine, "measure_rates", stop),
-                     (engine, "bench_step", stop), (engine, "bench_sage", stop)):  # fmt: skip
+        with patched(*(change for package, name in HEAVY for change in everywhere(package, name, stop))):
             try:
                 status = main(arguments)
             except SystemExit as end:  # argparse's own answer
@@ -72,43 +78,28 @@ def _command_line(draw: random.Random, folder: Path) -> Case:
 
 @target("manifest")
 def _manifest(draw: random.Random, folder: Path) -> Case:
-    from fedcopl_lab.data import _manifests as manifests
-    from fedcopl_lab.data import known_manifests, load_manifest, manifest_folder
-    from fedcopl_lab.data._fetch import download_of
-
     name = draw.choice(known_manifests())
     content = (manifest_folder() / f"{name}.toml").read_bytes()
-    own = folder / f"{name}.toml"
     if draw.random() < 0.5:
-        own.write_bytes(damaged(draw, content))
-    else:
-        table = tomllib.loads(content.decode())
-        table[draw.choice(sorted(table))] = plain(draw)
-        own.write_bytes(content)
-        return lambda: _checked(name, table)
+        (folder / f"{name}.toml").write_bytes(damaged(draw, content))
 
-    def case() -> None:
-        with patched((manifests, "manifest_folder", lambda: folder)):
-            load_manifest(name)
-            download_of(name)
+        def case() -> None:
+            with patched(*everywhere("data", "manifest_folder", lambda: folder)):
+                load_manifest(name)
+                download_of(name)
 
-    return case
-
-
-def _checked(name: str, table: dict[str, Any]) -> None:
-    from fedcopl_lab.data._fields import Fields
-    from fedcopl_lab.data._manifests import _checked_manifest, source_files
-
-    fields = Fields(Path(f"{name}.toml"), table)
-    source_files(fields)
-    _checked_manifest(fields)
+        return case
+    table = tomllib.loads(content.decode())
+    table[draw.choice(sorted(table))] = plain(draw)
+    fields = internal("data", "Fields")(Path(f"{name}.toml"), table)
+    return lambda: (internal("data", "source_files")(fields), internal("data", "_checked_manifest")(fields))
 
 
 def _stored(folder: Path) -> Run:
     """A run to injure, made once."""
     store = Store(folder / "made")
     if not store.runs():
-        lab.run(SAGE, store, progress=False)
+        compute(SAGE)(store.root)
     return store.runs()[0]
 
 
@@ -146,33 +137,27 @@ def _stored_run(draw: random.Random, folder: Path) -> Case:
 
 @target("weights file")
 def _weights(draw: random.Random, folder: Path) -> Case:
-    from fedcopl_lab.models import openai_weights as weights
+    from safetensors.torch import save_file
 
-    right = folder / "right.pt"
-    suffix = draw.choice((".pt", ".safetensors"))
+    right, suffix = folder / "right.pt", draw.choice((".pt", ".safetensors"))
     if not right.exists():
-        from safetensors.torch import save_file
-
         state = {"a.weight": torch.ones(3, 2), "b": torch.tensor(1.0)}
         torch.save(state, right)
         save_file(state, right.with_suffix(".safetensors"))
     path = folder / f"mine{suffix}"
     path.write_bytes(damaged(draw, right.with_suffix(suffix).read_bytes()))
-    return lambda: weights._read_state("ViT-B-32", path, torchscript=False)
+    return lambda: internal("models", "_read_state")("ViT-B-32", path, torchscript=False)
 
 
 @target("embedded checkpoint")
 def _embedded(draw: random.Random, folder: Path) -> Case:
-    from fedcopl_lab.data import read_manifest_table
-    from fedcopl_lab.models.checkpoint import EMBEDDED_FOLDER, read_checked
-
     path = folder / "tiny.safetensors"
-    right = (EMBEDDED_FOLDER / "tiny.safetensors").read_bytes()
+    right = (internal("models", "EMBEDDED_FOLDER") / path.name).read_bytes()
     path.write_bytes(damaged(draw, right))
     expected = str(read_manifest_table("tiny")["sha256"])
 
     def case() -> None:
-        assert read_checked(path, expected, "tiny") == right, "other bytes passed"
+        assert internal("models", "read_checked")(path, expected, "tiny") == right, "other bytes passed"
 
     return case
 
@@ -180,8 +165,6 @@ def _embedded(draw: random.Random, folder: Path) -> Case:
 @target("archive")
 def _archive(draw: random.Random, folder: Path) -> Case:
     import fakes
-
-    from fedcopl_lab.data._unpack import unpack
 
     names = ["a/b", "a/../../out", "/etc/x", "C:\\x", "a//b", "./c", "é", "a" * 300, "..", "a\0b", "b/", ""]
     files = {draw.choice(names) or "x": bytes(draw.randrange(100)) for _ in range(draw.randrange(1, 5))}
@@ -198,7 +181,7 @@ def _archive(draw: random.Random, folder: Path) -> Case:
     def case() -> None:
         before = sorted(one.name for one in folder.iterdir())
         try:
-            unpack(path, out, progress=False, max_bytes=1000)
+            internal("data", "unpack")(path, out, progress=False, max_bytes=1000)
         except lab.FedCoPLError:
             assert not [one for one in out.rglob("*") if one.is_file()], "something was left"
             raise
@@ -210,18 +193,13 @@ def _archive(draw: random.Random, folder: Path) -> Case:
 
 @target("CIFAR pickle")
 def _pickle(draw: random.Random, folder: Path) -> Case:
-    import io
-    import pickle
-
     import fakes
-
-    from fedcopl_lab.data._readers import _ArraysOnly
 
     content = damaged(draw, fakes.cifar10(per_batch=1)["cifar-10-batches-py/data_batch_1"])
 
     def case() -> None:
         try:
-            _ArraysOnly(io.BytesIO(content), encoding="bytes").load()
+            internal("data", "_ArraysOnly")(io.BytesIO(content), encoding="bytes").load()
         except (pickle.UnpicklingError, EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError,
                 UnicodeDecodeError, OverflowError, MemoryError, ImportError):  # fmt: skip
             raise lab.FedCoPLError("only after its md5 matches: a damaged file never comes so far") from None
@@ -231,8 +209,6 @@ def _pickle(draw: random.Random, folder: Path) -> Case:
 
 @target("claims and printed numbers")
 def _claims(draw: random.Random, folder: Path) -> Case:
-    from fedcopl_lab.paper import claims, find_items, measured
-
     word = draw.choice(WORDS)
     column = draw.choice(("dataset", "method", "beta", "colour", "value"))
     return draw.choice((

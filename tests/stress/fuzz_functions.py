@@ -31,11 +31,6 @@ def counts(draw: random.Random, *shape: int) -> torch.Tensor:
     return torch.randint(lowest, draw.choice((1, 5, 10**6)), shape, generator=made)
 
 
-def number(draw: random.Random) -> Any:
-    """Any number."""
-    return draw.choice(NUMBERS)
-
-
 def real(draw: random.Random) -> float:
     """Any floating number."""
     return float(draw.choice(NUMBERS))
@@ -166,7 +161,7 @@ def _stores(draw: random.Random, folder: Path) -> Case:
     store, word = Store(folder), draw.choice(WORDS).replace("\0", "")
     return draw.choice((
         lambda: store.find(word), lambda: lab.runs(store, **{word or "x": 1}),
-        lambda: lab.runs(store, seed=number(draw)),
+        lambda: lab.runs(store, seed=draw.choice(NUMBERS)),
         lambda: store.run(word or "x").rows, lambda: store.run("x").result, lambda: store.run("x").load_prompts(),
         lambda: store.remove_incomplete(),
     ))  # fmt: skip

@@ -1,5 +1,6 @@
 """Kill work at random moments, start it again, and compare every byte; Ctrl-C besides has to end it politely."""
 
+import json
 import os
 import random
 import shutil
@@ -13,51 +14,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from children import Child, Mark, call, start
 from findings import Finding
-from servers import SlowServer
-from workloads import Family, Files, families, leftovers, slow_disk, visible, warm
+from processes import Child, Mark, SlowServer, call, start
+from safetensors.torch import load
+from seams import slow_disk
+from workloads import Family, Files, families, visible, warm
 
 from fedcopl_lab import cli
 
 SECONDS_TO_END = 2.0
-SIGNALS = {signal.SIGKILL: "SIGKILL", signal.SIGINT: "SIGINT"}
 
 
 def kill_everything(scratch: Path, seed: int, wanted: int) -> Iterator[Finding]:
-    """So many kills that fell inside each family's own part of the work.
-
-    Args:
-        scratch: an empty folder.
-        seed: of the moments.
-        wanted: kills in each family.
-    """
+    """So many kills that fell inside each family's own part of the work, at moments that the seed decides."""
     warm()
     (scratch / "served").mkdir(parents=True)
     server = SlowServer(scratch / "served")
     try:
-        for family in call_families(scratch, server.url):
+        # runs that a family reads are made in a fork: no gradient is computed in this process
+        call(lambda: bool(families(scratch, server.url)), scratch / "families.log")
+        for family in families(scratch, server.url):
             moments = random.Random(f"{seed} {family.name}")
             yield from _strike_often(family, scratch / family.name, moments, wanted)
     finally:
         server.close()
 
 
-def call_families(scratch: Path, url: str) -> tuple[Family, ...]:
-    """The families; runs that one of them reads are made in a fork: no gradient is computed in this process."""
-    call(lambda: bool(families(scratch, url)), scratch / "families.log")
-    return families(scratch, url)
-
-
 @dataclass(frozen=True)
 class Strike:
-    """One kill.
-
-    Attributes:
-        inside: it fell inside the phase.
-        problems: what was not as promised.
-        seconds: from the signal to the end of the process.
-    """
+    """One kill: whether it fell inside the phase, what was not as promised, seconds from the signal to the end."""
 
     inside: bool
     problems: tuple[str, ...]
@@ -75,19 +60,19 @@ def _strike_often(family: Family, folder: Path, moments: random.Random, wanted: 
         how = (signal.SIGKILL, signal.SIGINT)[tries % 2]
         struck = _strike(family, folder / str(tries), promised, durations, moments, how)
         inside[how] += struck.inside
-        problems += [f"{SIGNALS[how]}: {problem}" for problem in struck.problems]
+        problems += [f"{how.name}: {problem}" for problem in struck.problems]
         if how == signal.SIGINT and struck.inside:
             slowest = max(slowest, struck.seconds)
         shutil.rmtree(folder / str(tries), ignore_errors=True)
         tries += 1
     n, note = sum(inside.values()), "; ".join(dict.fromkeys(problems))[:400]
-    told = note or f"{inside[signal.SIGKILL]} SIGKILL + {inside[signal.SIGINT]} SIGINT inside, {tries} in all"
+    note = note or f"{inside[signal.SIGKILL]} SIGKILL + {inside[signal.SIGINT]} SIGINT inside, {tries} in all"
+    survived, passed = f"{wanted} or more, all with the same bytes", n >= wanted and not problems
+    limit, in_time = f"below {SECONDS_TO_END:g}", slowest < SECONDS_TO_END
     return [
-        Finding("kills", family.name, "kills survived", n - len(problems), f"{wanted} or more, all with the same bytes",
-                n >= wanted and not problems, told),
-        Finding("kills", family.name, "slowest end after Ctrl-C, s", slowest, f"below {SECONDS_TO_END:g}",
-                slowest < SECONDS_TO_END),
-    ]  # fmt: skip
+        Finding("kills", family.name, "kills survived", n - len(problems), survived, passed, note),
+        Finding("kills", family.name, "slowest end after Ctrl-C, s", slowest, limit, in_time),
+    ]
 
 
 def _observe(family: Family, folder: Path) -> list[float]:
@@ -100,7 +85,7 @@ def _observe(family: Family, folder: Path) -> list[float]:
         else:
             durations.append(time.monotonic() - since)
     status, _ = child.end()
-    assert not status, folder.with_suffix(".log").read_text()
+    assert not status, child.log.read_text()
     return durations
 
 
@@ -119,17 +104,16 @@ def _strike(
     seconds = time.monotonic() - since
     inside = inside and not rest.startswith(b">") and status != 0
     problems = [] if status in (0, -signal.SIGKILL) else _impolite(status, log.read_text())
-    problems += _half_written(visible(folder), promised, family.unpromised)
+    half = {name for name, content in visible(folder).items() if not _as_in_the_end(name, content, promised)}
+    problems += [f"{name} was half written" for name in sorted(half)]
     again = start(lambda mark: _work(family, folder, mark), log)
     if again.end()[0]:
         problems.append(f"the next call failed: {log.read_text()[-300:]}")
-    elif family.promised(folder) != promised:
-        problems.append(f"the next call ended with other bytes: {_different(family.promised(folder), promised)}")
-    return Strike(inside, (*problems, *(f"{name} is left behind" for name in leftovers(folder))), seconds)
-
-
-def _different(found: Files, promised: Files) -> str:
-    return ", ".join(name for name in sorted(found.keys() | promised.keys()) if found.get(name) != promised.get(name))
+    elif (found := family.promised(folder)) != promised:
+        names = [name for name in sorted(found.keys() | promised.keys()) if found.get(name) != promised.get(name)]
+        problems.append(f"the next call ended with other bytes: {', '.join(names)}")
+    problems += [f"{path.name} is left behind" for path in folder.rglob(".*.part")]
+    return Strike(inside, tuple(problems), seconds)
 
 
 def _wait_for(child: Child, chosen: int) -> bool:
@@ -176,20 +160,8 @@ def _impolite(status: int, output: str) -> list[str]:
     return [] if status == 130 and right else [f"ended with {status} and said {' / '.join(lines)[-300:]!r}"]
 
 
-def _half_written(found: Files, promised: Files, unpromised: tuple[str, ...]) -> list[str]:
-    """Files that are there and are neither what the end will be nor whole on their own."""
-    return [
-        f"{name} was half written"
-        for name, content in found.items()
-        if promised.get(name, content) != content or not _is_whole(name, content)
-    ]
-
-
-def _is_whole(name: str, content: bytes) -> bool:
-    import json
-
-    from safetensors.torch import load
-
+def _as_in_the_end(name: str, content: bytes, promised: Files) -> bool:
+    """Whether a file is what the end will be, or at least whole on its own."""
     try:
         if name.endswith(".json"):
             json.loads(content)
@@ -197,4 +169,4 @@ def _is_whole(name: str, content: bytes) -> bool:
             load(content)
     except Exception:
         return False
-    return True
+    return promised.get(name, content) == content

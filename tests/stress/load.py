@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from children import call
 from findings import Finding
-from workloads import SAGE
+from processes import call
+from workloads import SAGE, compute
 
 import fedcopl_lab as lab
 from fedcopl_lab._files import to_json
+from fedcopl_lab.paper import find_items, run_table, runs_of
 from fedcopl_lab.store import Store
 
 IMAGES_PER_CLIENT, CLASSES, WIDTH = 200, 200, 512
@@ -21,13 +22,14 @@ SEVERAL_TIMES = 6  # the inputs that a step may take beside them
 SLACK_BYTES = 200_000_000
 
 Measured = tuple[float, int, int]  # seconds of the processor, bytes beyond the start, bytes of the input
+Step = tuple[Callable[[], object], int]  # the work, bytes of its input
 
 
 def measure(scratch: Path, short: bool) -> Iterator[Finding]:
     """Growth of every step over doubling numbers of clients, a large store, a large plan."""
     sizes = (250, 1000) if short else (125, 250, 500, 1000)
     for name, step in STEPS.items():
-        measured = [call(lambda s=step, n=n: _measured(s, n), scratch / f"{name}.log") for n in sizes]
+        measured = [call(lambda s=step, n=n: _measured(*s(n)), scratch / f"{name}.log") for n in sizes]
         yield from _growth(name, sizes, measured)
     yield from _store(scratch, 1_000 if short else 10_000)
     yield _plan()
@@ -45,8 +47,7 @@ def _growth(name: str, sizes: tuple[int, ...], measured: list[Measured]) -> list
     ]
 
 
-def _measured(step: Callable[[int], tuple[Callable[[], object], int]], n_clients: int) -> Measured:
-    work, size = step(n_clients)
+def _measured(work: Callable[[], object], size: int) -> Measured:
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
     before, start = _memory("VmRSS"), time.process_time()
     work()
@@ -58,42 +59,37 @@ def _memory(name: str) -> int:
     return 1024 * int(next(line for line in lines if line.startswith(name)).split()[1])
 
 
-def _labels(n_clients: int) -> np.ndarray:
-    return np.random.default_rng(0).integers(0, CLASSES, n_clients * IMAGES_PER_CLIENT)
-
-
-def _partition(n_clients: int) -> tuple[Callable[[], object], int]:
-    train, test = _labels(n_clients), np.arange(n_clients * 10) % CLASSES
-    return lambda: lab.dirichlet_partition(train, test, n_clients, 0.5, min_train=1), 2 * train.nbytes
+def _partition(n: int) -> Step:
+    train, test = np.random.default_rng(0).integers(0, CLASSES, n * IMAGES_PER_CLIENT), np.arange(n * 10) % CLASSES
+    return lambda: lab.dirichlet_partition(train, test, n, 0.5, min_train=1), 2 * train.nbytes
 
 
 def _logits() -> torch.Tensor:
     return torch.randn(IMAGES_PER_CLIENT, CLASSES, generator=torch.Generator().manual_seed(0))
 
 
-def _filter(n_clients: int) -> tuple[Callable[[], object], int]:
+def _filter(n: int) -> Step:
     logits = _logits()
-    return lambda: [lab.filter_confident(logits).counts for _ in range(n_clients)], logits.nbytes
+    return lambda: [lab.filter_confident(logits).counts for _ in range(n)], logits.nbytes
 
 
-def _counts(n_clients: int) -> torch.Tensor:
-    return torch.randint(0, 20, (n_clients, CLASSES), generator=torch.Generator().manual_seed(0))
+def _counts(n: int) -> torch.Tensor:
+    return torch.randint(0, 20, (n, CLASSES), generator=torch.Generator().manual_seed(0))
 
 
-def _allocate(n_clients: int) -> tuple[Callable[[], object], int]:
-    counts = _counts(n_clients)
+def _allocate(n: int) -> Step:
+    counts = _counts(n)
     return lambda: [lab.allocate(counts) for _ in range(50)], counts.nbytes
 
 
-def _select(n_clients: int) -> tuple[Callable[[], object], int]:
-    logits, quota = _logits(), _counts(n_clients)
+def _select(n: int) -> Step:
+    logits, quota = _logits(), _counts(n)
     return lambda: [lab.select_top(logits, own) for own in quota], logits.nbytes + quota.nbytes
 
 
-def _aggregate(n_clients: int) -> tuple[Callable[[], object], int]:
-    stacked = torch.ones(n_clients, 16, WIDTH)
-    weights = torch.arange(1, n_clients + 1)
-    return lambda: lab.aggregate(stacked, weights), stacked.nbytes
+def _aggregate(n: int) -> Step:
+    stacked = torch.ones(n, 16, WIDTH)
+    return lambda: lab.aggregate(stacked, torch.arange(1, n + 1)), stacked.nbytes
 
 
 STEPS = {"partition": _partition, "filter": _filter, "allocate": _allocate, "select": _select, "aggregate": _aggregate}
@@ -102,7 +98,7 @@ STEPS = {"partition": _partition, "filter": _filter, "allocate": _allocate, "sel
 def _store(scratch: Path, n_runs: int) -> list[Finding]:
     """A store of so many runs, made of one: listed, filtered, read for a report."""
     folder = scratch / "store"
-    call(lambda: bool(lab.run(SAGE, Store(folder), progress=False)), scratch / "store.log")
+    call(lambda: bool(compute(SAGE)(folder)), scratch / "store.log")
     store = Store(folder)
     (model,) = store.runs()
     for seed in range(1, n_runs):
@@ -113,22 +109,13 @@ def _store(scratch: Path, n_runs: int) -> list[Finding]:
         _timed(f"{n_runs} runs listed", lambda: len(lab.runs(store)), n_runs, 30),
         _timed(f"{n_runs} runs filtered to one", lambda: len(lab.runs(store, seed=n_runs - 1)), 1, 20),
         _timed(f"{n_runs} runs looked through for a key", lambda: len([store.find(model.key)]), 1, 5),
-        _timed(f"{n_runs} runs as origins of a report", lambda: _origins(store), n_runs, 40),
+        _timed(f"{n_runs} runs as origins of a report", lambda: len(run_table(store.runs())), n_runs, 40),
     ]
 
 
-def _origins(store: Store) -> int:
-    from fedcopl_lab.paper import run_table
-
-    return len(run_table(store.runs()))
-
-
 def _plan() -> Finding:
-    from fedcopl_lab.paper import find_items, runs_of
-
     def plan() -> int:
-        configs = dict.fromkeys(config for _, _, config in runs_of(find_items(["all"]), "paper"))
-        return len(configs)
+        return len({config for _, _, config in runs_of(find_items(["all"]), "paper")})
 
     n = plan()  # reads the items
     return _timed(f"{n} configurations of the paper profile built", plan, n, 2)

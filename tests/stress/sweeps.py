@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from children import call
 from findings import Finding
+from processes import call
 
 import fedcopl_lab as lab
 from fedcopl_lab._identity import key_of
@@ -48,7 +48,7 @@ def _lose_a_worker(root: Path, n_runs: int) -> tuple[int, int, int]:
     store, configs, over, killed = Store(root), _configs(n_runs), threading.Event(), []
 
     def kill() -> None:
-        # whoever computes the middle run or a later one, once a round of it is stored
+        # the worker that computes the middle run or a later one, once a round of it is stored
         while not killed and not over.wait(0.02):
             for key in map(key_of, configs[n_runs // 2 :]):
                 holder, run = holder_of(store.root, key), store.run(key)

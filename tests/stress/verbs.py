@@ -7,43 +7,35 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from findings import Finding
-from servers import SlowServer
+from processes import SlowServer
 from workloads import small_manifests
 
 SECONDS_TO_END = 2.0
+VERBS = {  # each takes longer than the longest wait; FOLDER stands for an empty folder
+    "reproduce": "reproduce --items fedcopl_main_table1 --jobs 2 --quiet --out FOLDER",
+    "run": "run --set rounds=500",
+    "data get": "data get cinic10 --quiet --root FOLDER",
+    "bench step": "bench step --classes 200 --backbone ViT-B-32 --out FOLDER",
+    "plan": "plan --profile paper",
+    "train-embedded": "train-embedded tiny --out FOLDER",
+}
 
 _START = """
 import os, signal, sys
+sys.path.insert(0, {here!r})
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job would ignore it
+from pathlib import Path
 from fedcopl_lab.cli import entry
-{before}
+if sys.argv[1] == "data":
+    import seams
+    for owner, name, value in seams.everywhere("data", "manifest_folder", lambda: Path({manifests!r})):
+        setattr(owner, name, value)
 os.write(1, b"begins\\n")
 entry()
 """
-_OWN_MANIFESTS = """
-from pathlib import Path
-import fedcopl_lab.data._manifests as manifests
-manifests.manifest_folder = lambda: Path({folder!r})
-"""
-
-
-@dataclass(frozen=True)
-class Verb:
-    """A command that takes longer than the longest wait.
-
-    Attributes:
-        name: for the table.
-        arguments: of the command line; ``FOLDER`` stands for an empty folder.
-        before: code that runs before it.
-    """
-
-    name: str
-    arguments: tuple[str, ...]
-    before: str = ""
 
 
 def interrupt_all(scratch: Path, seed: int, times: int) -> Iterator[Finding]:
@@ -55,44 +47,27 @@ def interrupt_all(scratch: Path, seed: int, times: int) -> Iterator[Finding]:
         archive = scratch / "served" / "CINIC-10.tar.gz"
         archive.write_bytes(archive.read_bytes() + bytes(20_000_000))  # slow enough to be caught at it
         moments = random.Random(seed)
-        for verb in _verbs(_OWN_MANIFESTS.format(folder=str(manifests))):
-            yield _interrupt_often(verb, scratch, moments, times)
+        program = _START.format(here=str(Path(__file__).parent), manifests=str(manifests))
+        for verb in VERBS:
+            folders = [scratch / f"{verb.replace(' ', '-')}-{number}" for number in range(times)]
+            ends = [_interrupt(program, VERBS[verb], folder, moments.uniform(0.2, 8.0)) for folder in folders]
+            slowest, problems = max(seconds for seconds, _ in ends), [problem for _, problem in ends if problem]
+            note = "; ".join(problems)[:400] or f"{times} times: one line, exit 130, slowest after {slowest:.2f} s"
+            passed = not problems and slowest < SECONDS_TO_END
+            yield Finding("ctrl-c", verb, "slowest end, s", slowest, f"below {SECONDS_TO_END:g}", passed, note)
     finally:
         server.close()
 
 
-def _verbs(own_manifests: str) -> tuple[Verb, ...]:
-    return (
-        Verb("reproduce", ("reproduce", "--items", "fedcopl_main_table1", "--jobs", "2", "--quiet", "--out", "FOLDER")),
-        Verb("run", ("run", "--set", "rounds=500")),
-        Verb("data get", ("data", "get", "cinic10", "--quiet", "--root", "FOLDER"), own_manifests),
-        Verb("bench step", ("bench", "step", "--classes", "200", "--backbone", "ViT-B-32", "--out", "FOLDER")),
-        Verb("plan", ("plan", "--profile", "paper")),
-        Verb("train-embedded", ("train-embedded", "tiny", "--out", "FOLDER")),
-    )
-
-
-def _interrupt_often(verb: Verb, scratch: Path, moments: random.Random, times: int) -> Finding:
-    slowest, problems = 0.0, []
-    for number in range(times):
-        folder = scratch / f"{verb.name.replace(' ', '-')}-{number}"
-        seconds, problem = _interrupt(verb, folder, moments.uniform(0.2, 8.0))
-        slowest = max(slowest, seconds)
-        problems += [problem] if problem else []
-    note = "; ".join(problems)[:400] or f"{times} times: one line, exit 130, slowest after {slowest:.2f} s"
-    passed = not problems and slowest < SECONDS_TO_END
-    return Finding("ctrl-c", verb.name, "slowest end, s", slowest, f"below {SECONDS_TO_END:g}", passed, note)
-
-
-def _interrupt(verb: Verb, folder: Path, moment: float) -> tuple[float, str]:
+def _interrupt(program: str, verb: str, folder: Path, moment: float) -> tuple[float, str]:
+    """Seconds until the command and its workers have ended, and what was not as promised."""
     folder.mkdir()
-    command = [sys.executable, "-c", _START.format(before=verb.before)]
-    arguments = [str(folder) if argument == "FOLDER" else argument for argument in verb.arguments]
+    command = [sys.executable, "-c", program, *verb.replace("FOLDER", str(folder)).split()]
     environment = os.environ | {"FEDCOPL_LAB_HOME": str(folder / "runs")}
+    pipe = subprocess.PIPE
     with subprocess.Popen(
-        [*command, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
-    ) as process:  # fmt: skip
+        command, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as process:
         assert process.stdout is not None
         process.stdout.readline()
         time.sleep(moment)

@@ -2,19 +2,20 @@
 
 import json
 import os
+import re
 import shutil
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from seams import LABELLING, TRAINING, Place, everywhere, internal, patched, places
+
 import fedcopl_lab as lab
-from fedcopl_lab.methods import PromptClient, PromptServer, SageClient, open_method
-from fedcopl_lab.methods._predicting import ClientModels
+from fedcopl_lab.data import get, manifest_folder
+from fedcopl_lab.methods import ClientModels, open_method
 from fedcopl_lab.store import Store
 
 FOLDERS = (Path(__file__).parent, Path(__file__).parents[1] / "data")
@@ -40,18 +41,18 @@ class Family:
     Attributes:
         name: what is killed.
         work: does it in a folder, or goes on with it there.
-        phases: (owner, name) of the functions inside which the kills are to fall.
+        phases: the functions inside which the kills are to fall.
         unpromised: endings of files that hold times and differ between equal calls.
     """
 
     name: str
     work: Work
-    phases: tuple[tuple[Any, str], ...]
+    phases: tuple[Place, ...]
     unpromised: tuple[str, ...] = NOT_PROMISED
 
     def promised(self, folder: Path) -> Files:
         """The files that have to be there in the end, byte by byte."""
-        return {name: content for name, content in visible(folder).items() if not name.endswith(self.unpromised)}
+        return promised(folder, self.unpromised)
 
 
 def visible(folder: Path) -> Files:
@@ -65,13 +66,13 @@ def visible(folder: Path) -> Files:
     return found
 
 
-def leftovers(folder: Path) -> list[str]:
-    """Unfinished files of writers that are gone."""
-    return [path.name for path in folder.rglob(".*.part")]
+def promised(folder: Path, unpromised: tuple[str, ...] = NOT_PROMISED) -> Files:
+    """The files of a store that a run key promises."""
+    return {name: content for name, content in visible(folder).items() if not name.endswith(unpromised)}
 
 
 def compute(*configs: lab.RunConfig) -> Work:
-    """Runs of these configurations, with a folder as their store."""
+    """Runs of these configurations one after the other, with a folder as their store."""
     return lambda folder: [lab.run(config, Store(folder), progress=False) for config in configs]
 
 
@@ -82,42 +83,30 @@ def warm(configs: tuple[lab.RunConfig, ...] = (PROMPTING, SAGE)) -> None:
 
 
 def families(scratch: Path, url: str) -> tuple[Family, ...]:
-    """All eight.
-
-    Args:
-        scratch: for what they need beside their own folders.
-        url: address of a server of ``scratch / "served"``.
-    """
-    import fedcopl_lab.data._fetch as fetching
-    from fedcopl_lab.engine import _run
-    from fedcopl_lab.models import checkpoint
-    from fedcopl_lab.report import _page, _save
-
+    """All eight; ``scratch`` is for what they need beside their own folders, the server at ``url`` serves from it."""
     return (
-        Family("labels", compute(PROMPTING), ((PromptServer, "_label"),)),
-        Family("training", compute(PROMPTING, SAGE), ((PromptClient, "work_together"), (SageClient, "_train"))),
+        Family("labels", compute(PROMPTING), LABELLING),
+        Family("training", compute(PROMPTING, SAGE), TRAINING),
         Family("evaluation", compute(PROMPTING), ((ClientModels, "evaluate"),)),
-        Family(
-            "store write", compute(SAGE), ((sys.modules["fedcopl_lab.store"], "write_atomic"), (_run, "write_atomic"))
-        ),
-        Family("export", exporting(scratch), ((sys.modules["fedcopl_lab.paper._measured"], "write_atomic"),)),
-        Family("figure write", drawing, ((_save, "write_atomic"), (_page, "write_atomic"))),
-        Family("checkpoint", training_a_model, ((checkpoint, "write_atomic"),), (".card.json", ".md")),
-        Family("download", downloading(scratch, url), ((fetching, "fetch"), (fetching, "unpack"))),
+        Family("store write", compute(SAGE), (*places("store", "write_atomic"), *places("engine", "write_atomic"))),
+        Family("export", exporting(scratch), places("paper", "write_atomic")),
+        Family("figure write", drawing, places("report", "write_atomic")),
+        Family("checkpoint", training_a_model, places("models", "write_atomic"), (".card.json", ".md")),
+        Family("download", downloading(scratch, url), (*places("data", "fetch"), *places("data", "unpack"))),
     )
 
 
 def exporting(scratch: Path) -> Work:
     """``export`` of one item from a store of its own."""
-    from fedcopl_lab.cli import _export
     from fedcopl_lab.paper import find_items, measured_claims
 
     items = find_items(["fedcopl_supp_fig3"])
 
     def work(folder: Path) -> object:
         os.environ["FEDCOPL_LAB_HOME"] = str(scratch / "exported")
-        with patched((_export, "ITEMS", items), (_export, "verdicts", lambda *_: measured_claims("smoke"))):
-            return _export.export("smoke", str(folder))
+        committed = everywhere("cli", "verdicts", lambda *_: measured_claims("smoke"))
+        with patched(*everywhere("cli", "ITEMS", items), *committed):
+            return internal("cli._export", "export")("smoke", str(folder))
 
     for _, config in items[0].runs("smoke"):
         lab.run(config, Store(scratch / "exported"), progress=False)
@@ -145,42 +134,33 @@ def drawn() -> tuple[Any, Any, Any]:
 
 def training_a_model(folder: Path) -> object:
     """An embedded model after two steps."""
-    from fedcopl_lab.extras.embedded import tiny as _recipe
+    from fedcopl_lab.extras.embedded import tiny
 
-    recipe = _recipe.TinyRecipe(steps=2, pool=64, batch_size=16)
-    with patched((_recipe, "make_card", small_card)):  # its measurements take longer than everything else
-        return _recipe.train_tiny(recipe, folder, progress=False)
+    recipe = tiny.TinyRecipe(steps=2, pool=64, batch_size=16)
+    with patched((tiny, "make_card", small_card)):  # its measurements take longer than everything else
+        return tiny.train_tiny(recipe, folder, progress=False)
 
 
 def small_card(trained: Any, recipe: Any, minutes: float, n_bytes: int) -> dict[str, Any]:
     """The card of a model in the package, with this model's checksum."""
-    from fedcopl_lab.models.checkpoint import EMBEDDED_FOLDER
-
-    card = json.loads((EMBEDDED_FOLDER / "tiny.card.json").read_text(encoding="utf-8"))
-    return card | {"sha256": trained.sha256}
+    path = internal("models", "EMBEDDED_FOLDER") / "tiny.card.json"
+    return json.loads(path.read_text(encoding="utf-8")) | {"sha256": trained.sha256}
 
 
 def downloading(scratch: Path, url: str) -> Work:
     """CINIC-10 in small: fetched, unpacked, recorded."""
-    import fedcopl_lab.data._fetch as fetching
-    import fedcopl_lab.data._manifests as manifests
-
     folder = small_manifests(scratch, url)
 
     def work(root: Path) -> object:
-        with patched((manifests, "manifest_folder", lambda: folder)):
-            return fetching.get("cinic10", root, progress=False)
+        with patched(*everywhere("data", "manifest_folder", lambda: folder)):
+            return get("cinic10", root, progress=False)
 
     return work
 
 
 def small_manifests(scratch: Path, url: str) -> Path:
     """Copies of the manifests in which CINIC-10 is a few images on a server."""
-    import re
-
     import fakes
-
-    from fedcopl_lab.data._manifests import manifest_folder
 
     folder, served = scratch / "manifests", scratch / "served"
     if folder.is_dir():
@@ -201,31 +181,3 @@ def small_manifests(scratch: Path, url: str) -> Path:
         text = re.sub(pattern, replacement, text, flags=re.M | re.S)
     path.write_text(text, encoding="utf-8")
     return folder
-
-
-@contextmanager
-def patched(*changes: tuple[Any, str, Any]) -> Iterator[None]:
-    """Attributes that are others meanwhile."""
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
-    for owner, name, value in changes:
-        setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        for owner, name, value in before:
-            setattr(owner, name, value)
-
-
-def slow_disk() -> None:
-    """Make this process's files take as long as on a bad disk, so that a kill can fall between their steps."""
-    sync, replace = os.fsync, os.replace
-
-    def slow_sync(descriptor: int) -> None:
-        time.sleep(0.004)
-        sync(descriptor)
-
-    def slow_replace(source: Any, target: Any) -> None:
-        time.sleep(0.002)
-        replace(source, target)
-
-    os.fsync, os.replace = slow_sync, slow_replace

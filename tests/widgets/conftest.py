@@ -2,16 +2,15 @@
 
 import pytest
 
-from fedcopl_lab.extras.bench.widgets import made_up_opinions, made_up_rounds, made_up_scores
-from fedcopl_lab.widgets import _canvas
-from fedcopl_lab.widgets._sources import Catalogue
+from fedcopl_lab.extras.bench.widgets import made_up_rounds, made_up_scores, made_up_view_scores
+from fedcopl_lab.widgets import Catalogue, _redraw
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _coarse_pictures():
     """Fewer pixels: what is compared are whole pictures, whatever their size."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_canvas, "DPI", 40)
+        patch.setattr(_redraw, "DPI", 40)
         yield
 
 
@@ -21,10 +20,10 @@ def catalogue():
 
 
 @pytest.fixture(scope="session")
-def opinions():
-    return made_up_opinions(classes=4, views=24)
+def views():
+    return made_up_view_scores(classes=4, views=24)
 
 
 @pytest.fixture(scope="session")
-def played():
+def history():
     return made_up_rounds(clients=3, classes=4, rounds=7)

@@ -15,13 +15,13 @@ def explorer(catalogue):
 
 
 @pytest.fixture(params=["thresholds", "allocation", "kappa", "partition", "rounds"])
-def each(request, catalogue, opinions, played):
+def each(request, catalogue, views, history):
     return {
         "thresholds": lambda: widgets.explore_thresholds(catalogue),
         "allocation": lambda: widgets.explore_allocation(catalogue),
-        "kappa": lambda: widgets.explore_kappa(opinions),
+        "kappa": lambda: widgets.explore_kappa(views),
         "partition": lambda: widgets.explore_partition(n_clients=3, beta=1.0),
-        "rounds": lambda: widgets.play_rounds(played),
+        "rounds": lambda: widgets.play_rounds(history),
     }[request.param]()
 
 
@@ -78,7 +78,7 @@ def test_what_cannot_be_drawn_is_said_and_nothing_changes(explorer, change, sayi
     assert explorer.png != picture
 
 
-def test_a_control_may_ask_for_what_cannot_be_drawn(opinions):
+def test_a_control_may_ask_for_what_cannot_be_drawn(views):
     explorer = widgets.explore_partition(n_clients=3, beta=1.0)
     picture = explorer.png
     explorer.controls["mode"].value = "authors"
@@ -105,7 +105,7 @@ def test_an_unforeseen_failure_is_said_too(explorer, monkeypatch):
 
 def test_messages_show_no_markup(explorer):
     explorer.set(dataset="<b>bold</b>")
-    assert "&lt;b&gt;" in explorer._message.value
+    assert "&lt;b&gt;" in explorer._alert.value
     assert "<b>bold</b>" in explorer.message
 
 
@@ -128,15 +128,9 @@ def test_the_fallback_of_the_filter_is_said(explorer):
     assert "No image passes both filters" in explorer.message
 
 
-def test_widgets_are_found_under_the_package():
-    import fedcopl_lab as lab
-
-    assert lab.widgets is widgets
-
-
-def test_a_shorter_run_is_shown_at_its_last_round(played):
-    short = replace(played, name="short", rows=played.rows[:3])
-    explorer = widgets.play_rounds([played, short], round=6)
+def test_a_shorter_run_is_shown_at_its_last_round(history):
+    short = replace(history, name="short", rows=history.rows[:3])
+    explorer = widgets.play_rounds([history, short], round=6)
     explorer.controls["run"].value = "short"
     assert (explorer.state, explorer.controls["round"].value) == ({"run": "short", "round": 3}, 3)
     assert explorer.message == ""

@@ -1,4 +1,4 @@
-"""Pictures changed in place equal pictures drawn anew, and their numbers equal slow counts."""
+"""Pictures changed in place equal pictures drawn from scratch, and their numbers equal slow counts."""
 
 from dataclasses import replace
 
@@ -8,20 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedcopl_lab as lab
-from fedcopl_lab.extras.bench.widgets import made_up_opinions, made_up_rounds, made_up_scores
+from fedcopl_lab.extras.bench.widgets import made_up_rounds, made_up_scores, made_up_view_scores
 from fedcopl_lab.report._style import file_bytes
-from fedcopl_lab.widgets._allocation import AllocationParams, AllocationScene, draw_allocation
-from fedcopl_lab.widgets._canvas import Painter, nice_top, to_png
-from fedcopl_lab.widgets._kappa import KappaParams, KappaScene, draw_kappa
-from fedcopl_lab.widgets._partition import PartitionParams, PartitionScene, draw_partition, federation_of
-from fedcopl_lab.widgets._rounds import RoundParams, RoundScene, draw_rounds
-from fedcopl_lab.widgets._sources import Catalogue
-from fedcopl_lab.widgets._threshold_scene import ThresholdParams, ThresholdScene
-from fedcopl_lab.widgets._thresholds import draw_thresholds
+from fedcopl_lab.widgets import AllocationParams, Catalogue, KappaParams, PartitionParams, RoundParams, ThresholdParams
+from fedcopl_lab.widgets._allocation import AllocationScene
+from fedcopl_lab.widgets._kappa import KappaScene
+from fedcopl_lab.widgets._panels import nice_top
+from fedcopl_lab.widgets._partition import PartitionScene, federation_of
+from fedcopl_lab.widgets._redraw import PngPainter
+from fedcopl_lab.widgets._rounds import RoundScene
+from fedcopl_lab.widgets._thresholds import ThresholdScene
 
 CATALOGUE = Catalogue([made_up_scores(3, 4, 40), replace(made_up_scores(2, 6, 30, seed=1), name="other")])
-OPINIONS = replace(made_up_opinions(4, 24), batch=8)
-PLAYED = made_up_rounds(3, 4, rounds=7)
+VIEWS = replace(made_up_view_scores(4, 24), batch=8)
+HISTORY = made_up_rounds(3, 4, rounds=7)
 LEVELS = st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0])
 NAMES = st.sampled_from(["made up", "other"])
 
@@ -31,13 +31,13 @@ CASES = {
     "allocation": (lambda: AllocationScene(CATALOGUE), AllocationParams("made up"),
                    st.builds(AllocationParams, NAMES, LEVELS, LEVELS, st.sampled_from(["paper", "none"]),
                              st.integers(0, 1), st.integers(0, 3), st.sampled_from([0, 7, 200]))),
-    "kappa": (lambda: KappaScene(OPINIONS), KappaParams(),
+    "kappa": (lambda: KappaScene(VIEWS), KappaParams(),
               st.builds(KappaParams, st.sampled_from([0.0, 2.0, 13.9, 60.0]), LEVELS, st.integers(0, 2),
                         st.integers(0, 7))),
     "partition": (PartitionScene, PartitionParams(),
                   st.builds(PartitionParams, st.just("digits"), st.sampled_from(["dirichlet", "iid", "sage iid"]),
                             st.integers(2, 6), st.sampled_from([1.0, 10.0]), seed=st.integers(0, 2))),
-    "rounds": (lambda: RoundScene(PLAYED), RoundParams("made up"),
+    "rounds": (lambda: RoundScene(HISTORY), RoundParams("made up"),
                st.builds(RoundParams, st.just("made up"), st.integers(1, 7))),
 }  # fmt: skip
 
@@ -45,25 +45,25 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 @settings(max_examples=3, deadline=None)
 @given(data=st.data())
-def test_a_picture_after_moves_is_the_picture_drawn_anew(name, data):
+def test_a_picture_after_moves_is_the_picture_drawn_from_scratch(name, data):
     new_scene, start, params = CASES[name]
     moved, fresh = new_scene(), new_scene()
     moved.show(start)
-    painter = Painter(moved.figure)
+    painter = PngPainter(moved.figure)
     painter.png()  # drawing makes ticks and caches that a later move must not be misled by
     first, last = data.draw(params), data.draw(params)
     moved.show(first, start)
     told = moved.show(last, first)
     assert fresh.show(last, first) == told
-    assert painter.png() == to_png(fresh.figure)
+    assert painter.png() == PngPainter(fresh.figure).png()
 
 
 @pytest.mark.parametrize("draw", [
-    lambda: draw_thresholds(ThresholdParams("made up", client=1), CATALOGUE),
-    lambda: draw_allocation(AllocationParams("made up"), CATALOGUE),
-    lambda: draw_kappa(OPINIONS, KappaParams(kappa=2.0)),
-    lambda: draw_partition(PartitionParams(n_clients=4, beta=1.0)),
-    lambda: draw_rounds(PLAYED, RoundParams("made up", 3)),
+    lambda: lab.widgets.draw_thresholds(ThresholdParams("made up", client=1), CATALOGUE),
+    lambda: lab.widgets.draw_allocation(AllocationParams("made up"), CATALOGUE),
+    lambda: lab.widgets.draw_kappa(VIEWS, KappaParams(kappa=2.0)),
+    lambda: lab.widgets.draw_partition(PartitionParams(n_clients=4, beta=1.0)),
+    lambda: lab.widgets.draw_rounds(HISTORY, RoundParams("made up", 3)),
 ], ids=list(CASES))  # fmt: skip
 def test_draw_gives_a_figure_with_the_same_bytes_each_time(draw):
     assert file_bytes(draw(), "png", 60) == file_bytes(draw(), "png", 60)
@@ -102,14 +102,14 @@ def test_over_fed_classes_lie_above_the_budget():
 
 
 def test_added_images_take_quota_from_the_other_clients():
-    before, after = AllocationScene(CATALOGUE), AllocationScene(CATALOGUE)
-    read = before._read(AllocationParams("made up")).quota, after._read(AllocationParams("made up", added=100)).quota
-    share = [quota[0, 0] / quota[:, 0].sum() for quota in read]
+    scene = AllocationScene(CATALOGUE)
+    params = AllocationParams("made up"), AllocationParams("made up", added=100)
+    share = [quota[0, 0] / quota[:, 0].sum() for quota in (scene._compute(one, None).quota for one in params)]
     assert share[1] > share[0]
 
 
 def test_kappa_decides_disputes():
-    scene = KappaScene(OPINIONS)
+    scene = KappaScene(VIEWS)
     for_global = [
         sum(scene.show(KappaParams(kappa, 0.3, step)).numbers["for_global"] for step in range(3))
         for kappa in (0.0, 60.0)
@@ -120,8 +120,8 @@ def test_kappa_decides_disputes():
 
 
 def test_weights_are_the_equation():
-    told = KappaScene(OPINIONS).show(KappaParams(kappa=5.0)).numbers
-    p = [one[:8].softmax(dim=1).amax(dim=1).numpy() for one in (OPINIONS.local, OPINIONS.global_)]
+    told = KappaScene(VIEWS).show(KappaParams(kappa=5.0)).numbers
+    p = [one[:8].softmax(dim=1).amax(dim=1).numpy() for one in (VIEWS.local, VIEWS.global_)]
     np.testing.assert_allclose(told["weights"], np.exp(-5 * np.abs(p[0] - p[1])), atol=1e-5)
 
 
@@ -142,8 +142,8 @@ def test_every_scheme_can_be_drawn(scheme, mode):
 
 
 def test_label_changes_are_differences_of_label_phases():
-    scene = RoundScene(PLAYED)
-    rows = PLAYED.rows
+    scene = RoundScene(HISTORY)
+    rows = HISTORY.rows
     first, second = (np.array(rows[at]["labels"]["selected"]) for at in (0, 5))
     assert scene.show(RoundParams("made up", 5)).numbers["changed"] == first.sum()
     told = scene.show(RoundParams("made up", 7)).numbers
@@ -151,23 +151,28 @@ def test_label_changes_are_differences_of_label_phases():
     assert told["labels_made_in"] == 6
 
 
-@pytest.mark.parametrize(("make", "saying"), [
-    (lambda: draw_thresholds(ThresholdParams("made up", client=3), CATALOGUE), "client=3 does not exist in made up"),
-    (lambda: draw_thresholds(ThresholdParams("made up", 0, q_conf=1.5), CATALOGUE), "q_conf=1.5"),
-    (lambda: draw_thresholds(ThresholdParams("mnist"), CATALOGUE), "choose one of made up, other"),
-    (lambda: draw_allocation(AllocationParams("made up", label=4), CATALOGUE), "label=4 is no class"),
-    (lambda: draw_kappa(OPINIONS, KappaParams(kappa=-1.0)), "kappa=-1.0"),
-    (lambda: draw_kappa(OPINIONS, KappaParams(step=3)), "step=3 does not exist"),
-    (lambda: draw_kappa(OPINIONS, KappaParams(image=8)), "image=8 is not in this batch"),
-    (lambda: draw_partition(PartitionParams(scheme="random")), "scheme='random' is unknown"),
-    (lambda: draw_partition(PartitionParams(beta=0.0)), "beta=0.0"),
-    (lambda: draw_rounds(PLAYED, RoundParams("made up", 8)), "round=8 is not in made up"),
-    (lambda: draw_rounds(PLAYED, RoundParams("other")), "run='other' is not in this player"),
-    (lambda: draw_rounds([]), "no run to play"),
+@pytest.mark.parametrize(("scene", "params", "saying"), [
+    ("thresholds", ThresholdParams("made up", client=3), "client=3 does not exist in made up"),
+    ("thresholds", ThresholdParams("made up", 0, q_conf=1.5), "q_conf=1.5"),
+    ("thresholds", ThresholdParams("mnist"), "choose one of made up, other"),
+    ("allocation", AllocationParams("made up", label=4), "label=4 is no class"),
+    ("kappa", KappaParams(kappa=-1.0), "kappa=-1.0"),
+    ("kappa", KappaParams(step=3), "step=3 does not exist"),
+    ("kappa", KappaParams(image=8), "image=8 is not in this batch"),
+    ("partition", PartitionParams(scheme="random"), "scheme='random' is unknown"),
+    ("partition", PartitionParams(beta=0.0), "beta=0.0"),
+    ("rounds", RoundParams("made up", 8), "round=8 is not in made up"),
+    ("rounds", RoundParams("other"), "run='other' is not in this player"),
 ])  # fmt: skip
-def test_bad_parameters_are_refused_with_value_and_remedy(make, saying):
+def test_bad_parameters_are_refused_with_value_and_remedy(scene, params, saying):
     with pytest.raises(lab.FedCoPLError, match=saying):
-        make()
+        CASES[scene][0]().draw(params)
+
+
+def test_nothing_to_look_at_is_refused():
+    for make, saying in ((lambda: RoundScene([]), "no run to play"), (lambda: Catalogue([]), "no data set to look at")):
+        with pytest.raises(lab.FedCoPLError, match=saying):
+            make()
 
 
 @given(st.floats(1e-3, 1e6))

@@ -6,11 +6,9 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "bench_sage": ".sage_step",
-        "bench_step": ".step",
-        "bench_widgets": ".widgets",
-        "draw_widget_bench": ".widgets",
-        "measure_rates": ".rates",
-        "plan_run": ".run_plan",
-        "plan_semi_run": ".sage_run_plan",
+        "bench_step": ".prompt_step",
+        **dict.fromkeys(("bench_widgets", "draw_widget_bench"), ".widgets"),
+        **dict.fromkeys(("measure_rates", "measure_sage_rates"), ".rates"),
+        **dict.fromkeys(("data_sizes", "plan_run"), ".plan"),
     },
 )

@@ -1,76 +1,173 @@
-"""``fedcopl-lab bench step``: what a training step costs here."""
+"""``fedcopl-lab bench`` and ``fedcopl-lab plan``: what steps and runs cost on this machine."""
 
 import argparse
 import itertools
 import os
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from fedcopl_lab._files import to_json, write_atomic
-from fedcopl_lab.extras.bench.bench_files import csv_text, prepare, write_files
+from fedcopl_lab.cli.options import add_profile, add_settings, figures_folder, parse_settings
+from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig, configure, profile_name
 
-NAME = "ours_bench_step"
+
+def add_bench_options(parser: argparse.ArgumentParser) -> None:
+    """The verbs of ``bench`` and their options."""
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    step = verbs.add_parser(
+        "step",
+        help="one training step: the plain form against ours",
+        description="Times forward and backward of both forms in one process, turn by turn, with random weights; "
+        "writes figures/ours_bench_step.{csv,pdf,png,json}. The whole table takes most of an hour on a CPU: choose a "
+        "part, or interrupt it and go on with --resume.",
+    )
+    step.add_argument("--backbone", nargs="+", default=["ViT-B-32", "ViT-B-16"], metavar="NAME")
+    step.add_argument("--classes", nargs="+", type=int, default=[10, 47, 100, 200], metavar="N")
+    _add_step_options(step, batch=64, repeats=5, images="images in a step")
+    step.add_argument("--resume", action="store_true", help="keep the cells that are in the table already")
+    step.set_defaults(command=bench_prompt_step)
+    sage = verbs.add_parser(
+        "sage",
+        help="one local step of SAGE: the plain form against ours",
+        description="Times views, forward, backward and optimiser of both forms in one process, turn by turn, on the "
+        "embedded digits at 32x32 pixels; writes figures/ours_bench_sage.{csv,json}.",
+    )
+    sage.add_argument("--width", nargs="+", type=float, default=[4.0, 1.0], metavar="W", help="of ResNet-8")
+    _add_step_options(sage, batch=128, repeats=3, images="labelled images in a step")
+    sage.add_argument("--unlabelled", type=int, default=256, help="unlabelled images in a step (default: 256)")
+    sage.add_argument("--compile", action="store_true", help="compile our form's models; needs a C++ compiler")
+    sage.add_argument("--exact", action="store_true", help="also tell both forms' distance to a step in float64")
+    sage.set_defaults(command=bench_sage_step)
+    widgets = verbs.add_parser(
+        "widgets",
+        help="how long a move of each explorer takes",
+        description="Moves one control of every explorer on made-up data, in place and with a new figure each time; "
+        "writes figures/ours_bench_widgets.{csv,pdf,png,json}.",
+    )
+    sizes = (("clients", 10, "number of clients"), ("classes", 10, "number of classes"),
+             ("images", 1000, "images of each client"), ("moves", 12, "timed moves of each"))  # fmt: skip
+    for name, number, text in sizes:
+        widgets.add_argument(f"--{name}", type=int, default=number, metavar="N", help=f"{text} (default: {number})")
+    _add_where(widgets)
+    widgets.set_defaults(command=bench_explorers)
 
 
-def bench(options: argparse.Namespace) -> int:
+def _add_step_options(parser: argparse.ArgumentParser, batch: int, repeats: int, images: str) -> None:
+    parser.add_argument("--dtype", nargs="+", default=["fp32", "bf16"], metavar="TYPE", help="fp32, bf16")
+    parser.add_argument("--batch", type=int, default=batch, help=f"{images} (default: {batch})")
+    timed = f"timed steps of each form (default: {repeats})"
+    parser.add_argument("--repeats", type=int, default=repeats, help=timed)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
+    _add_where(parser)
+
+
+def _add_where(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--threads", type=int, help="CPU threads (default: torch's own)")
+    parser.add_argument("--out", metavar="FOLDER", help="where to write (default: figures/ of the checkout)")
+
+
+def add_plan_options(parser: argparse.ArgumentParser) -> None:
+    """The options of ``plan``."""
+    told = "Measures this machine for a few seconds, then says runs, FLOPs, hours and memory; runs nothing."
+    parser.description = told
+    add_profile(parser)
+    parser.add_argument("--items", nargs="+", metavar="ITEM", help="ids such as fedcopl_main_table1 (default: all)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), help="of training (default: the run's own)")
+    parser.add_argument("--rate", type=float, metavar="GFLOPS", help="another machine's GFLOP/s instead of measuring")
+    parser.add_argument("--method", help="one run of this method instead of the items'")
+    add_settings(parser, "--set", "one run with this setting, such as dataset=cifar10:300 or clients_per_forward=2")
+    parser.set_defaults(command=plan_runs)
+
+
+def bench_prompt_step(options: argparse.Namespace) -> int:
     """Time the cells that were asked for; write table, profile and picture."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # torch's profiler talks on stderr
+    folder = _prepare(options)
     import torch
 
-    from fedcopl_lab.engine import check_device, environment
     from fedcopl_lab.extras.bench import bench_step
     from fedcopl_lab.report import draw_bench
-    from fedcopl_lab.report._style import file_bytes
 
-    check_device(options.device)
-    folder = prepare(options)
     print("one training step, plain form (fp32) against ours; random weights: times mean something, logits do not")
     machine = {"batch": options.batch, "threads": torch.get_num_threads()}
-    table, parts = (_read(folder / f"{NAME}{end}.csv", machine if options.resume else None) for end in ("", "_profile"))
+    paths = [folder / f"ours_bench_step{end}.csv" for end in ("", "_profile")]
+    table, parts = (_earlier(path, machine if options.resume else None) for path in paths)
     for backbone, classes in itertools.product(options.backbone, options.classes):
-        there = _of_cell(table, backbone, classes)
+        there = table if table.empty else table[(table["backbone"] == backbone) & (table["classes"] == classes)]
         missing = [dtype for dtype in options.dtype if there.empty or dtype not in set(there["dtype"])]
         if not missing:
             print(f"{backbone} {classes:>3} classes: there already", flush=True)
             continue
-        for timing, plain, ours in bench_step(
-            [backbone], [classes], missing, options.batch, options.repeats, options.device
-        ):
+        cells = bench_step([backbone], [classes], missing, options.batch, options.repeats, options.device)
+        for timing, plain, ours in cells:
             cell = {"backbone": backbone, "classes": classes, "dtype": timing.dtype, **machine}
             seconds = [
-                {**cell, "form": form, "kind": kind, "seconds": s}
-                for form, kinds in (("plain", plain), ("ours", ours)) for kind, s in sorted(kinds.items())
-            ]  # fmt: skip
-            table = pd.concat([table, pd.DataFrame([timing.row()])], ignore_index=True)
+                {**cell, "form": form, "kind": kind, "seconds": spent}
+                for form, kinds in (("plain", plain), ("ours", ours))
+                for kind, spent in sorted(kinds.items())
+            ]
+            table = pd.concat([table, pd.DataFrame([asdict(timing)])], ignore_index=True)
             parts = pd.concat([parts, pd.DataFrame(seconds)], ignore_index=True)
-            print(
-                f"{backbone} {classes:>3} classes {timing.dtype}: {timing.seconds_plain:.3f} s -> "
-                f"{timing.seconds:.3f} s, {timing.speed_up:.2f}x, memory x{timing.memory_ratio:.2f}, logits differ by "
-                f"{timing.logit_difference:.1e}, {timing.gflop_per_second:.0f} of {timing.ceiling:.0f} GFLOP/s "
-                f"({timing.share_of_ceiling:.0%})\n    {timing.reason}",
-                flush=True,
-            )
-        write_atomic(folder / f"{NAME}.csv", csv_text(table))  # after each cell: an interrupted bench goes on from here
-        write_atomic(folder / f"{NAME}_profile.csv", csv_text(parts))
-    figure = draw_bench(table)
-    written: dict[str, bytes | str] = {
-        f"{NAME}.csv": csv_text(table),
-        f"{NAME}_profile.csv": csv_text(parts),
-        f"{NAME}.pdf": file_bytes(figure, "pdf"),
-        f"{NAME}.png": file_bytes(figure, "png"),
-        f"{NAME}.json": to_json({
-            "item": NAME, "title": "One training step, plain form against ours", "command": "fedcopl-lab bench step",
-            "weights": "random", "environment": environment(options.device, torch.get_num_threads()),
-            "load_average": {"least": float(table["load"].min()), "most": float(table["load"].max())},
-            "clock": sorted(set(table["clock"])), "repeats": sorted({int(n) for n in table["repeats"]}),
-        }),
-    }  # fmt: skip
-    write_files(folder, written)
-    return 0
+            print(timing, flush=True)
+        for path, rows in zip(paths, (table, parts), strict=True):  # an interrupted bench goes on from here
+            write_atomic(path, _csv(rows))
+    about = {"weights": "random", "clock": sorted(set(table["clock"])),
+             "repeats": sorted({int(n) for n in table["repeats"]})}  # fmt: skip
+    profile = {paths[1].name: _csv(parts)}
+    title = "One training step, plain form against ours"
+    return _write(folder, "step", title, table, options.device, draw_bench(table), profile, **about)
 
 
-def _read(path: Path, machine: dict[str, int] | None) -> pd.DataFrame:
+def bench_sage_step(options: argparse.Namespace) -> int:
+    """Time the forms that were asked for; write a table and where it comes from."""
+    folder = _prepare(options)
+    from fedcopl_lab.extras.bench import bench_sage
+
+    print("one local step of SAGE from uint8 images to new parameters, plain form (fp32, Pillow) against ours")
+    rows = []
+    for width in options.width:
+        for timing in bench_sage(
+            width, options.dtype, options.batch, options.unlabelled, options.repeats, options.device,
+            compiled=options.compile, exact=options.exact,
+        ):  # fmt: skip
+            rows.append(asdict(timing))
+            print(timing, flush=True)
+    title = "One local step of SAGE, plain form against ours"
+    return _write(folder, "sage", title, pd.DataFrame(rows), options.device)
+
+
+def bench_explorers(options: argparse.Namespace) -> int:
+    """Time the explorers; write a table, a picture and where they come from."""
+    folder = _prepare(options)
+    from fedcopl_lab.extras.bench import bench_widgets, draw_widget_bench
+
+    print("one move of each explorer, from the new value to the finished picture, on made-up data")
+    rows = []
+    for timing in bench_widgets(options.clients, options.classes, options.images, options.moves):
+        rows.append(asdict(timing))
+        print(timing, flush=True)
+    table = pd.DataFrame(rows)
+    return _write(folder, "widgets", "One move of each explorer", table, "cpu", draw_widget_bench(table))
+
+
+def _prepare(options: argparse.Namespace) -> Path:
+    """Refuse a device that is not here, set the threads that were asked for; the folder for the files."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # torch's profiler talks on stderr
+    import torch
+
+    from fedcopl_lab.engine import check_device
+
+    check_device(getattr(options, "device", "cpu"))
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    return Path(options.out) if options.out else figures_folder()
+
+
+def _earlier(path: Path, machine: dict[str, int] | None) -> pd.DataFrame:
     """Rows of an earlier bench of the same batch and threads; none without ``machine``."""
     if machine is None or not path.is_file():
         return pd.DataFrame()
@@ -78,5 +175,92 @@ def _read(path: Path, machine: dict[str, int] | None) -> pd.DataFrame:
     return table[(table["batch"] == machine["batch"]) & (table["threads"] == machine["threads"])]
 
 
-def _of_cell(table: pd.DataFrame, backbone: str, classes: int) -> pd.DataFrame:
-    return table if table.empty else table[(table["backbone"] == backbone) & (table["classes"] == classes)]
+def _csv(table: pd.DataFrame) -> str:
+    return table.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+
+
+def _write(
+    folder: Path,
+    verb: str,
+    title: str,
+    table: pd.DataFrame,
+    device: str,
+    figure: Any = None,
+    more: dict[str, str] | None = None,
+    **about: Any,
+) -> int:
+    """Write table, picture and where they come from, and say so."""
+    import torch
+
+    from fedcopl_lab.engine import environment
+    from fedcopl_lab.report._style import file_bytes
+
+    name = f"ours_bench_{verb}"
+    files: dict[str, bytes | str] = {f"{name}.csv": _csv(table), **(more or {})}
+    if figure is not None:
+        files |= {f"{name}.{kind}": file_bytes(figure, kind) for kind in ("pdf", "png")}
+    if "load" in table:
+        about["load_average"] = {"least": float(table["load"].min()), "most": float(table["load"].max())}
+    about |= {"item": name, "title": title, "command": f"fedcopl-lab bench {verb}"}
+    files[f"{name}.json"] = to_json(about | {"environment": environment(device, torch.get_num_threads())})
+    for file, content in files.items():
+        write_atomic(folder / file, content)
+    print(f"wrote {', '.join(files)} to {folder}")
+    return 0
+
+
+def plan_runs(options: argparse.Namespace) -> int:
+    """Measure this machine for a few seconds, or take a rate, and say what the runs will cost."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # torch's profiler talks on stderr
+    import torch
+
+    from fedcopl_lab.engine import check_device
+    from fedcopl_lab.extras.bench.plan import plan_run, shape_of
+
+    check_device(options.device)
+    configs = _runs_to_plan(options)
+    for config in configs:
+        if isinstance(config, PromptConfig):
+            shape_of(config)  # a model that cannot be counted is refused before anything is measured
+    lines = []
+    for config in configs:
+        torch.set_num_threads(config.threads)
+        cost = plan_run(config, gflops=options.rate)
+        model = f"ResNet-8 x{config.width:g}" if isinstance(config, SageConfig) else config.as_dict()["clip"]
+        lines.append(
+            {"model": model, "dataset": config.dataset, "method": config.method, "runs": 1, "steps": cost.steps,
+             "PFLOP": cost.flop / 1e15, "hours": cost.seconds / 3600, "memory_gb": cost.bytes / 1e9}
+        )  # fmt: skip
+    table = pd.DataFrame(lines)
+    sums = dict.fromkeys(("runs", "steps", "PFLOP", "hours"), "sum") | {"memory_gb": "max"}
+    shown = table.groupby(["model", "dataset", "method"], as_index=False, sort=False).agg(sums)
+    told = f"at {options.rate:g} GFLOP/s" if options.rate else "rates measured now with random weights"
+    print(f"{configs[0].profile} on {options.device}, one run at a time, {told}")
+    print(shown.to_string(index=False, float_format=lambda value: f"{value:.3g}"))
+    hours = table["hours"].sum()
+    print(
+        f"{len(table)} runs, {table['PFLOP'].sum():.3g} PFLOP, {hours:.3g} hours ({hours * 3600:.0f} s), "
+        f"at most {table['memory_gb'].max():.2g} GB of memory"
+    )
+    return 0
+
+
+def _runs_to_plan(options: argparse.Namespace) -> list[RunConfig]:
+    """The runs to plan, each once."""
+    from fedcopl_lab.paper import SEEDS, find_items, runs_of
+
+    settings = parse_settings(options.settings)
+    changes = {"device": options.device} | ({"precision": options.precision} if options.precision else {})
+    found: Sequence[RunConfig]
+    if options.method or settings:
+        found = [configure(options.profile, method=options.method or "FedCoPL", **(changes | settings))]
+    else:
+        profile = profile_name(options.profile)
+        runs = runs_of(find_items(options.items), profile, SEEDS, device=options.device)
+        found = [config for _, _, config in runs] or [configure(profile, device=options.device)]
+    if options.precision:
+        found = [
+            replace(config, precision=options.precision) if isinstance(config, PromptConfig | SageConfig) else config
+            for config in found
+        ]
+    return list(dict.fromkeys(found))

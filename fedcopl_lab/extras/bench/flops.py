@@ -6,32 +6,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes that decide how much a prompted CLIP computes.
+    """The sizes that decide how much a prompted CLIP computes."""
 
-    Attributes:
-        image_tokens: class token and patches.
-        image_width: width of the image tower.
-        image_layers: its layers.
-        text_width: width of the text tower.
-        text_layers: its layers.
-        n_text: vectors of the text prompt.
-        n_visual: vectors per prompted image layer.
-        visual_depth: prompted image layers.
-        stem: multiply-adds of one image before the first prompted layer.
-    """
-
-    image_tokens: int
-    image_width: int
-    image_layers: int
-    text_width: int
-    text_layers: int
-    n_text: int = 16
-    n_visual: int = 5
-    visual_depth: int = 11
-    stem: int = 0
-
-    def __repr__(self) -> str:
-        return f"Shape({self.image_tokens} tokens × {self.image_width}, text × {self.text_width})"
+    image_tokens: int  # class token and patches
+    image_width: int  # width of the image tower
+    image_layers: int  # its layers
+    text_width: int  # width of the text tower
+    text_layers: int  # its layers
+    n_text: int = 16  # vectors of the text prompt
+    n_visual: int = 5  # vectors per prompted image layer
+    visual_depth: int = 11  # prompted image layers
+    stem: int = 0  # multiply-adds of one image before the first prompted layer
 
     def image_forward(self, images: int) -> int:
         """Image features from what enters the first layer, FLOP."""
@@ -63,9 +48,9 @@ class Shape:
         return image + self.text_forward(own_lengths) + self.text_backward(own_lengths)
 
     def _first_attention_backward(self) -> int:
-        """Nothing before the first layer learns: only the prompts' keys and values get a gradient there."""
-        asking = 1 if self.image_layers == 1 else self.image_tokens
-        return asking * (self.image_tokens + 3 * self.n_visual) * self.image_width
+        """Only the prompts' keys and values get a gradient there; nothing before the first layer learns."""
+        queries = 1 if self.image_layers == 1 else self.image_tokens
+        return queries * (self.image_tokens + 3 * self.n_visual) * self.image_width
 
     def _prompts(self) -> int:
         return self.visual_depth * self.n_visual * 2 * self.image_width**2
@@ -73,39 +58,35 @@ class Shape:
     def _image_layer(self, i: int) -> tuple[int, int, int]:
         """Projections of tokens to keys, values and queries; the rest; attention."""
         width, tokens = self.image_width, self.image_tokens
-        asking = 1 if i == self.image_layers - 1 else tokens
-        answering = tokens + (self.n_visual if i < self.visual_depth else 0)
-        return (2 * tokens + asking) * width**2, 9 * asking * width**2, 2 * asking * answering * width
+        queries = 1 if i == self.image_layers - 1 else tokens
+        keys = tokens + (self.n_visual if i < self.visual_depth else 0)
+        return (2 * tokens + queries) * width**2, 9 * queries * width**2, 2 * queries * keys * width
 
     def _text_layer(self, i: int, own_lengths: Sequence[int]) -> tuple[int, int, int, int]:
         """Shared tokens; projections of own tokens; their rest; attention."""
         width, shared, own = self.text_width, self.n_text + 1, sum(own_lengths)
         last = i == self.text_layers - 1
-        asking = len(own_lengths) if last else own
+        queries = len(own_lengths) if last else own
         pairs = sum(shared + n if last else n * shared + n * (n + 1) // 2 for n in own_lengths)
         pairs += 0 if last else shared * (shared + 1) // 2
         return (
             (2 if last else 12) * shared * width**2,
-            (2 * own + asking) * width**2 if i else 0,  # before the first layer nothing of a class ever changes
-            9 * asking * width**2,
+            (2 * own + queries) * width**2 if i else 0,  # before the first layer a class's tokens never change
+            9 * queries * width**2,
             2 * pairs * width,
         )
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class PoolShape(Shape):
-    """A ModifiedResNet, whose one attention layer asks once and has no MLP.
+    """A ModifiedResNet, whose one attention layer has a single query and no MLP."""
 
-    Attributes:
-        embed: width of the space that images and texts share.
-    """
-
-    embed: int = 1024
+    embed: int = 1024  # width of the space that images and texts share
 
     def _image_layer(self, i: int) -> tuple[int, int, int]:
         width, tokens = self.image_width, self.image_tokens
-        answering = tokens + self.n_visual * self.visual_depth
-        return (2 * tokens + 1) * width**2, width * self.embed, 2 * answering * width
+        keys = tokens + self.n_visual * self.visual_depth
+        return (2 * tokens + 1) * width**2, width * self.embed, 2 * keys * width
 
 
 def resnet_stem(image_size: int, width: int, layers: Sequence[int]) -> int:

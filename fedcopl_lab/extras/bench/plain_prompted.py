@@ -13,16 +13,10 @@ from torch.nn import functional as F
 class PlainPromptedCLIP:
     """Every class with its full padded text; visual prompts appended to the tokens and dropped after each layer.
 
-    Args:
-        model: a frozen ``open_clip.CLIP``.
-        tokenizer: list of strings -> token ids, [n, context_length].
-        class_names: the classes as the prompts name them.
-
+    >>> clip = lab.load_clip("tiny")
     >>> plain = PlainPromptedCLIP(clip.model, clip.tokenizer, ["zero", "one"])
-    >>> plain.logits(images, text, visual).shape
-    torch.Size([64, 2])
-
-    Timed by ``fedcopl-lab bench step``.
+    >>> plain.text_features(torch.zeros(8, 64)).shape
+    torch.Size([2, 64])
     """
 
     def __init__(

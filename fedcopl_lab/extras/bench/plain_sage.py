@@ -21,21 +21,13 @@ WORKERS = 2
 
 @dataclass(frozen=True, repr=False)
 class Sample:
-    """The images and random numbers of one step, for either form.
+    """The images and random numbers of one step, for either form."""
 
-    Attributes:
-        labelled: positions of the labelled images, [b].
-        pool: positions of the unlabelled ones, [b_u].
-        labelled_draws: their weak views.
-        weak_draws: weak views of the unlabelled ones.
-        strong_draws: their strong views.
-    """
-
-    labelled: Tensor
-    pool: Tensor
-    labelled_draws: WeakDraws
-    weak_draws: WeakDraws
-    strong_draws: StrongDraws
+    labelled: Tensor  # positions of the labelled images, [b]
+    pool: Tensor  # positions of the unlabelled ones, [b_u]
+    labelled_draws: WeakDraws  # weak views of the labelled ones
+    weak_draws: WeakDraws  # weak views of the unlabelled ones
+    strong_draws: StrongDraws  # their strong views
 
 
 class PlainImages(torch.utils.data.Dataset[tuple[Tensor, ...]]):

@@ -1,97 +1,76 @@
-"""What ``bench step`` says of one cell: both forms' times, memory, agreement, and where our time goes."""
+"""What every bench measures with: clocks, the machine's own matrix rate, and checks of what was asked for."""
 
-from dataclasses import asdict, dataclass
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+import torch
+from torch.nn import functional as F
 
-@dataclass(frozen=True)
-class StepTiming:
-    """One training step of both forms.
+from fedcopl_lab._errors import FedCoPLError
 
-    Attributes:
-        backbone: model, with random weights of a fixed seed.
-        classes: number of classes C.
-        dtype: of our form's matrix products; the plain form is always fp32.
-        batch: images in the step.
-        seconds_plain: median of the plain form.
-        seconds: median of ours.
-        speed_up: the first over the second.
-        memory_plain: largest tensor bytes alive during the plain step.
-        memory: the same of ours.
-        memory_ratio: ours over plain.
-        logit_difference: largest difference between the logits of both.
-        gradient_difference: largest difference of a prompt's gradient, relative to its largest entry.
-        minimal_gflop: what no exact form can avoid.
-        gflop_per_second: that over our seconds.
-        ceiling: the machine's own rate for matrix products of that type, GFLOP/s.
-        share_of_ceiling: the one over the other.
-        matmul: share of our time in matrix products.
-        attention: in attention.
-        norms: in normalisation and activation.
-        copies: in copies and casts.
-        other: in all else, such as sums and Python.
-        device: hardware class.
-        threads: CPU threads.
-        repeats: timed steps of each form.
-        clock: ``"cpu"``: seconds of this process, which other processes do not lengthen much; ``"wall"`` where
-            several threads or a GPU work.
-        load: the machine's load average when the cell began, 1 for one busy core.
-    """
+DTYPES = ("fp32", "bf16")
 
-    backbone: str
-    classes: int
-    dtype: str
-    batch: int
-    seconds_plain: float
-    seconds: float
-    speed_up: float
-    memory_plain: int
-    memory: int
-    memory_ratio: float
-    logit_difference: float
-    gradient_difference: float
-    minimal_gflop: float
-    gflop_per_second: float
-    ceiling: float
-    share_of_ceiling: float
-    matmul: float
-    attention: float
-    norms: float
-    copies: float
-    other: float
-    device: str
-    threads: int
-    repeats: int
-    clock: str
-    load: float
 
-    def __repr__(self) -> str:
-        return (
-            f"StepTiming({self.backbone} {self.classes} classes {self.dtype}: {self.speed_up:.2f}x, "
-            f"{self.share_of_ceiling:.0%} of the ceiling)"
-        )
+def process_clock(device: str) -> Callable[[], float]:
+    """Seconds of this process alone where it computes with one thread, so that other processes disturb less."""
+    return time.process_time if device == "cpu" and torch.get_num_threads() == 1 else time.perf_counter
 
-    @property
-    def reason(self) -> str:
-        """Where the rest of the ceiling goes, in one sentence."""
-        shares = {
-            "attention over few tokens": self.attention,
-            "norms and activations": self.norms,
-            "copies and casts": self.copies,
-            "sums and starting operations": self.other,
-        }
-        lost = ", ".join(f"{share:.0%} {name}" for name, share in sorted(shares.items(), key=lambda part: -part[1]))
-        products = self.matmul_rate / self.ceiling
-        return (
-            f"{self.matmul:.0%} of the time are the layers' matrix products; what must be computed runs at "
-            f"{products:.0%} of the ceiling in them, and the rest moves more memory than it computes: {lost}"
-        )
 
-    @property
-    def matmul_rate(self) -> float:
-        """Unavoidable GFLOP over the seconds in matrix products and attention."""
-        return self.gflop_per_second / (self.matmul + self.attention)
+def timed(work: Callable[[], Any], device: str, clock: Callable[[], float] | None = None) -> float:
+    """Seconds that a piece of work takes, the device's queue included; by :func:`process_clock` unless given."""
+    clock = clock or process_clock(device)
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+    start = clock()
+    work()
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+    return clock() - start
 
-    def row(self) -> dict[str, Any]:
-        """The fields by name, for a table."""
-        return asdict(self)
+
+def median_time(work: Callable[[], Any], device: str, repeats: int) -> float:
+    """Median seconds of repeated work."""
+    return statistics.median(timed(work, device) for _ in range(repeats))
+
+
+def matmul_rate(dtype: str, device: str = "cpu", seconds: float = 0.5) -> float:
+    """Best rate of products of the sizes that the towers have, GFLOP/s: the ceiling of a step."""
+    kind = torch.bfloat16 if dtype == "bf16" else torch.float32
+    best = 0.0
+    for rows, inner, columns in ((3200, 768, 3072), (3200, 3072, 768), (3200, 768, 2304)):
+        a = torch.randn(rows, inner, device=device, dtype=kind)
+        b = torch.randn(columns, inner, device=device, dtype=kind)
+        product = partial(F.linear, a, b)
+        timed(product, device)
+        start = time.perf_counter()
+        while time.perf_counter() - start < seconds:
+            best = max(best, 2e-9 * rows * inner * columns / timed(product, device))
+    return best
+
+
+def load_average() -> float:
+    """Processes that want a core, by the system's count of the last minute; 0 where it keeps none."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+
+
+def hardware_of(device: str) -> str:
+    """The GPU's name, or ``"cpu"``."""
+    return torch.cuda.get_device_name(device) if device.startswith("cuda") else "cpu"
+
+
+def check_dtypes(dtypes: Sequence[str]) -> None:
+    """Refuse types of matrix products that the bench does not know."""
+    for dtype in dtypes:
+        if dtype not in DTYPES:
+            raise FedCoPLError(f"dtype {dtype!r} is unknown; choose among {', '.join(DTYPES)}")
+
+
+def check_counts(least: int = 1, **counts: int) -> None:
+    """Refuse numbers below the least."""
+    for name, value in counts.items():
+        if value < least:
+            raise FedCoPLError(f"{name}={value}; expected {least} or more")

@@ -3,5 +3,9 @@
 from fedcopl_lab._lazy import lazy_names
 
 __getattr__, __dir__ = lazy_names(
-    __name__, {"lease": ".leases", "ray_sweep": ".ray_workers", "run_claimed": ".claimed"}
+    __name__,
+    {
+        **dict.fromkeys(("holder_of", "lease", "run_claimed"), ".leases"),
+        **dict.fromkeys(("needs_of", "ray_sweep"), ".ray_workers"),
+    },
 )

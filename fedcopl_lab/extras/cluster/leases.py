@@ -12,32 +12,45 @@ from pathlib import Path
 from typing import Any
 
 from fedcopl_lab._errors import StoreError
+from fedcopl_lab._identity import key_of
+from fedcopl_lab.config import RunConfig
+from fedcopl_lab.engine import run
+from fedcopl_lab.store import Run, Store
 
 PATIENCE = 60.0
 """Seconds after its last renewal that a lease lapses."""
 
+_LOOK_EVERY = 0.5  # seconds
+
+
+def run_claimed(config: RunConfig, root: Path, patience: float = PATIENCE) -> Run:
+    """Run a configuration unless another worker of the same store does; then wait for it.
+
+    After ``patience`` seconds of silence another worker's run is taken over and goes on after its last stored round.
+    ``root`` is the store's folder, perhaps on a disk that several machines share.
+    """
+    store = Store(root)
+    stored = store.run(key_of(config))
+    while not stored.complete:
+        with lease(store.root, stored.key, patience) as mine:
+            if mine:
+                return run(config, store, progress=False)
+        time.sleep(_LOOK_EVERY)
+    return stored
+
 
 @contextmanager
 def lease(root: Path, key: str, patience: float = PATIENCE) -> Iterator[bool]:
-    """Try to become the one worker that computes a run; renewed in the background while the block runs.
+    """Try to become the one worker that computes a run; yields whether it is, and renews while the block runs.
 
-    The kernel's lock on a run (:meth:`fedcopl_lab.store.Store.locked`) ends with its holder but is often not
-    seen by other machines. A lease is a file that any shared folder shows: it is made by one worker only,
-    and once it has not been renewed for ``patience`` seconds another may take it over. Ages are read from the
-    folder's own clock, so that machines need not agree on the time; a holder on this machine that is dead is
-    noticed at once. Should two workers take over in the same instant, both compute the same bytes.
+    The kernel's lock on a run ends with its holder but is often not seen by other machines. A lease is a file: one
+    worker makes it, and once it has not been renewed for ``patience`` seconds another may take it over. Ages are
+    read from the folder's own clock, so that machines need not agree on the time; a dead holder on this machine
+    is noticed at once. Should two workers take over in the same instant, both compute the same bytes.
 
-    Args:
-        root: the store's folder.
-        key: of the run.
-        patience: seconds; longer than any pause of the folder's network.
-
-    Yields:
-        Whether this worker holds the lease.
-
-    >>> with lease(store.root, key) as mine:
-    ...     if mine:
-    ...         run(config, store)
+    >>> with lease(Path("runs"), "a run's key") as mine:
+    ...     mine
+    True
     """
     path = root / ".leases" / f"{key}.json"
     mine = _taken(path, patience)
@@ -58,7 +71,7 @@ def lease(root: Path, key: str, patience: float = PATIENCE) -> Iterator[bool]:
 
 
 def holder_of(root: Path, key: str) -> dict[str, Any]:
-    """Host and process that hold a run's lease; empty when nobody does."""
+    """Host and process that hold a run's lease; empty when it is free."""
     return _holder(root / ".leases" / f"{key}.json")
 
 
@@ -79,7 +92,7 @@ def _taken(path: Path, patience: float) -> str:
         whole = path.with_suffix(f".{token}.new")
         whole.write_text(json.dumps({"token": token, "host": socket.gethostname(), "pid": os.getpid()}))
         try:
-            os.link(whole, path)  # fails where the file exists; and whoever reads it reads all of it
+            os.link(whole, path)  # fails where the file exists; readers always see all of it
         finally:
             whole.unlink()
     except FileExistsError:
@@ -118,7 +131,7 @@ def _alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
+        pass  # it is another user's
     return True
 
 

@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +11,39 @@ from tqdm.auto import tqdm
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._identity import key_of
-from fedcopl_lab.config import RunConfig, config_from
+from fedcopl_lab.config import PromptConfig, RunConfig, config_from
 from fedcopl_lab.engine._sweep import POLL_SECONDS, in_order, n_rounds, show_stored
-from fedcopl_lab.extras.cluster.claimed import run_claimed
-from fedcopl_lab.extras.cluster.leases import PATIENCE
-from fedcopl_lab.extras.cluster.needs import needs_of
+from fedcopl_lab.extras.bench import plan_run
+from fedcopl_lab.extras.cluster.leases import PATIENCE, run_claimed
 from fedcopl_lab.extras.federation.flower import need
 from fedcopl_lab.store import Run, Store
 
 RETRIES = 3
 """Times that a run is started again after its worker was lost."""
+
+_UNPLANNED_BYTES = 2e9  # a run whose memory is not planned; a smoke run of SAGE takes 0.7 GB
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What Ray must set aside for a run: threads, whole GPUs (0 or 1), and bytes of memory at most."""
+
+    cpus: int
+    gpus: int
+    bytes: int
+
+
+def needs_of(config: RunConfig) -> Needs:
+    """CPUs, GPUs and memory of a run, from its plan.
+
+    >>> needs_of(lab.configure("smoke")).cpus
+    1
+    """
+    memory = _UNPLANNED_BYTES
+    if isinstance(config, PromptConfig):
+        with suppress(FedCoPLError):  # a model or data set whose cost is not counted
+            memory = plan_run(config, repeats=1).bytes
+    return Needs(config.threads, int(config.device.startswith("cuda")), int(memory))
 
 
 def ray_sweep(
@@ -28,10 +53,10 @@ def ray_sweep(
     progress: bool = True,
     patience: float = PATIENCE,
 ) -> list[Run]:
-    """Run every configuration that is not stored yet as a task on Ray.
+    """Run every configuration that is not stored yet as a task on Ray; all runs in the order of ``configs``.
 
     Joins the cluster that ``$RAY_ADDRESS`` names, else starts Ray on this machine. The store's folder must be
-    the same on every machine. A run is computed by one worker: see :func:`fedcopl_lab.extras.cluster.leases.lease`.
+    the same on every machine. One worker computes a run: see :func:`fedcopl_lab.extras.cluster.leases.lease`.
 
     Args:
         configs: what to run; repeated ones are computed once.
@@ -40,13 +65,8 @@ def ray_sweep(
         progress: show one bar over the rounds of all runs.
         patience: seconds of silence after which a run is taken over from another worker.
 
-    Returns:
-        The complete runs, in the order of ``configs``.
-
     Raises:
         FedCoPLError: the extra is missing, or the first error of a run; the others are stored as far as they came.
-
-    >>> runs = ray_sweep([lab.configure("smoke", seed=s) for s in range(3)])
     """
     ray, store = need("ray"), store or Store()
     keys = [key_of(config) for config in configs]
@@ -58,7 +78,7 @@ def ray_sweep(
         _start(ray, jobs)
     try:
         with tqdm(total=n_rounds(order), desc="runs", unit="round", disable=not progress) as bar:
-            _through(ray, order, store, patience, bar)
+            _wait_for_all(ray, order, store, patience, bar)
     finally:
         if started:
             ray.shutdown()
@@ -82,12 +102,12 @@ def _start(ray: Any, jobs: int | None) -> None:
                 ) from error
 
 
-def _through(ray: Any, order: Sequence[RunConfig], store: Store, patience: float, bar: "tqdm[None]") -> None:
-    there, needed = ray.cluster_resources(), {config: needs_of(config) for config in order}
+def _wait_for_all(ray: Any, order: Sequence[RunConfig], store: Store, patience: float, bar: "tqdm[None]") -> None:
+    total, needed = ray.cluster_resources(), {config: needs_of(config) for config in order}
     for config, needs in needed.items():
         for name, wanted in (("CPU", needs.cpus), ("GPU", needs.gpus), ("memory", needs.bytes)):
-            if wanted > there.get(name, 0):  # Ray would wait for a machine that never comes
-                raise FedCoPLError(f"{config.label} needs {name} {wanted:,}, all of Ray has {there.get(name, 0):,.0f}")
+            if wanted > total.get(name, 0):  # Ray would wait forever for such a machine
+                raise FedCoPLError(f"{config.label} needs {name} {wanted:,}, all of Ray has {total.get(name, 0):,.0f}")
     pending = []
     for config, needs in needed.items():
         task = ray.remote(_work).options(

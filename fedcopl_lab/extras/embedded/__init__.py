@@ -5,11 +5,12 @@ from fedcopl_lab._lazy import lazy_names
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        **dict.fromkeys(("DigitAccuracy", "evaluate_tiny"), ".card"),
-        **dict.fromkeys(("TrainedMini", "train_mini"), ".mini"),
-        **dict.fromkeys(("PhotoAccuracy", "evaluate_photos"), ".mini_card"),
-        "MiniRecipe": ".mini_recipe",
-        **dict.fromkeys(("TinyRecipe", "TrainedTiny", "train_tiny"), ".tiny"),
+        **dict.fromkeys(("Accuracy", "card_files", "evaluate_photos", "evaluate_tiny"), ".cards"),
+        **dict.fromkeys(("MiniRecipe", "TinyRecipe"), ".recipes"),
+        **dict.fromkeys(("TRAIN_FACES", "draw_glyphs"), ".glyphs"),
+        "TrainedModel": ".training",
         "train_embedded": ".train",
+        "train_mini": ".mini",
+        "train_tiny": ".tiny",
     },
 )

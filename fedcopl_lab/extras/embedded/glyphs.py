@@ -19,26 +19,12 @@ from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
 
-TRAIN_FACES = (
-    "DejaVuSans",
-    "DejaVuSans-Bold",
-    "DejaVuSans-Oblique",
-    "DejaVuSansMono",
-    "DejaVuSansMono-Bold",
-    "DejaVuSansMono-BoldOblique",
-    "DejaVuSansMono-Oblique",
-    "DejaVuSerif",
-    "DejaVuSerif-Bold",
-    "DejaVuSerif-Italic",
-    "STIXGeneral",
-    "STIXGeneralBol",
-    "STIXGeneralItalic",
-    "cmb10",
-    "cmmi10",
-    "cmr10",
-    "cmti10",
-    "cmtt10",
+_TRAIN_FACES = (
+    "DejaVuSans DejaVuSans-Bold DejaVuSans-Oblique DejaVuSansMono DejaVuSansMono-Bold DejaVuSansMono-BoldOblique "
+    "DejaVuSansMono-Oblique DejaVuSerif DejaVuSerif-Bold DejaVuSerif-Italic STIXGeneral STIXGeneralBol "
+    "STIXGeneralItalic cmb10 cmmi10 cmr10 cmti10 cmtt10"
 )
+TRAIN_FACES = tuple(_TRAIN_FACES.split())
 """Faces the model is trained on: those of matplotlib's files whose digits have ordinary shapes."""
 
 HELD_OUT_FACES = ("DejaVuSans-BoldOblique", "DejaVuSerif-BoldItalic", "STIXGeneralBolIta", "cmss10")
@@ -53,23 +39,14 @@ _CANVAS_SIDE = _CANVAS / _GLYPH_HEIGHT  # side of the canvas in glyph heights
 
 @dataclass(frozen=True)
 class Distortion:
-    """How far a glyph may be bent; each amount is drawn uniformly from its range.
+    """How far a glyph may be bent; each amount is drawn uniformly from its range."""
 
-    Attributes:
-        stroke: change of the half stroke width, in glyph heights (low, high).
-        slant: largest shear to either side, as a tangent.
-        turn: largest rotation to either side, in degrees.
-        stretch: width over height, as a factor (low, high).
-        bend: largest standard deviation of the elastic displacement, in glyph heights.
-        bend_nodes: nodes per side of the random field that bends; fewer nodes bend more softly.
-    """
-
-    stroke: tuple[float, float] = (-0.01, 0.045)
-    slant: float = 0.5
-    turn: float = 22.0
-    stretch: tuple[float, float] = (0.7, 1.3)
-    bend: float = 0.105
-    bend_nodes: int = 5
+    stroke: tuple[float, float] = (-0.01, 0.045)  # change of the half stroke width, in glyph heights (low, high)
+    slant: float = 0.5  # largest shear to either side, as a tangent
+    turn: float = 22.0  # largest rotation to either side, in degrees
+    stretch: tuple[float, float] = (0.7, 1.3)  # width over height, as a factor (low, high)
+    bend: float = 0.105  # largest standard deviation of the elastic displacement, in glyph heights
+    bend_nodes: int = 5  # nodes per side of the random field that bends; fewer nodes bend more softly
 
     def stronger(self, factor: float) -> "Distortion":
         """The same kinds of distortion with slant, turn and bend multiplied by ``factor``."""
@@ -139,18 +116,13 @@ def _bent_grid(n: int, distortion: Distortion, generator: torch.Generator) -> Fl
     """Where each pixel of the bent glyph looks in the canvas, in grid_sample's coordinates (-1..1)."""
     angle = torch.deg2rad(_uniform(n, -distortion.turn, distortion.turn, generator))
     shear = _uniform(n, -distortion.slant, distortion.slant, generator)
-    stretch = torch.exp(
-        _uniform(n, float(np.log(distortion.stretch[0])), float(np.log(distortion.stretch[1])), generator)
-    )
+    low, high = (float(np.log(factor)) for factor in distortion.stretch)
+    stretch = torch.exp(_uniform(n, low, high, generator))
     cos, sin = angle.cos(), angle.sin()
     # Output to input: undo the rotation, then the shear, then the stretch of the width.
-    affine = torch.stack(
-        [
-            torch.stack([(cos + shear * sin) / stretch, (sin - shear * cos) / stretch, torch.zeros(n)], dim=1),
-            torch.stack([-sin, cos, torch.zeros(n)], dim=1),
-        ],
-        dim=1,
-    )
+    x = torch.stack([(cos + shear * sin) / stretch, (sin - shear * cos) / stretch, torch.zeros(n)], dim=1)
+    y = torch.stack([-sin, cos, torch.zeros(n)], dim=1)
+    affine = torch.stack([x, y], dim=1)
     grid = F.affine_grid(affine * 1.15, [n, 1, _WARPED, _WARPED], align_corners=False)
     amplitude = _uniform(n, 0.0, distortion.bend, generator) * 2 / _CANVAS_SIDE
     nodes = torch.randn(n, 2, distortion.bend_nodes, distortion.bend_nodes, generator=generator)
@@ -175,10 +147,10 @@ def _crop_grid(ink: Float[Tensor, "n h w"]) -> Float[Tensor, "n 32 32 2"]:
 def draw_glyphs(
     n: int, generator: torch.Generator, *, faces: tuple[str, ...] = TRAIN_FACES, distortion: Distortion | None = None
 ) -> GlyphBatch:
-    """Draw ``n`` distorted digits and reduce them to 8×8 block counts.
+    """Draw distorted digits of uniformly drawn faces and reduce them to 8×8 block counts.
 
-    The face and the digit are drawn uniformly. The bent glyph is cropped to its ink, scaled to 32 pixels,
-    made black or white, and the ink of each 4×4 block is counted, which gives 0..16 as in the digits data.
+    The bent glyph is cropped to its ink, scaled to 32 pixels, made black or white, and the ink of each 4×4 block
+    is counted, which gives 0..16 as in the digits data.
 
     Args:
         n: how many images.
@@ -189,8 +161,7 @@ def draw_glyphs(
     Raises:
         FedCoPLError: ``n`` is below 1, or a face is not among matplotlib's fonts.
 
-    >>> batch = draw_glyphs(4, torch_generator(0, "glyphs"))
-    >>> batch.images.shape
+    >>> draw_glyphs(4, torch.Generator().manual_seed(0)).images.shape
     torch.Size([4, 8, 8])
     """
     if n < 1:

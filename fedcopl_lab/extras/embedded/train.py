@@ -4,11 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.extras.embedded.mini import TrainedMini, train_mini
-from fedcopl_lab.extras.embedded.mini_recipe import MiniRecipe, photo_pool
-from fedcopl_lab.extras.embedded.mini_state import LAST, read_state
-from fedcopl_lab.extras.embedded.mini_training import Curriculum, epochs_within
-from fedcopl_lab.extras.embedded.tiny import TinyRecipe, TrainedTiny, train_tiny
+from fedcopl_lab.extras.embedded.mini import epochs_within, train_mini
+from fedcopl_lab.extras.embedded.photos import Curriculum, photo_pool
+from fedcopl_lab.extras.embedded.recipes import MiniRecipe, TinyRecipe
+from fedcopl_lab.extras.embedded.state import LAST, read_state
+from fedcopl_lab.extras.embedded.tiny import train_tiny
+from fedcopl_lab.extras.embedded.training import TrainedModel
 from fedcopl_lab.models.clip import EMBEDDED_MODELS, MINI
 
 
@@ -20,26 +21,21 @@ def train_embedded(
     epochs: int | None = None,
     minutes: float | None = None,
     progress: bool = True,
-) -> TrainedTiny | TrainedMini:
+) -> TrainedModel:
     """Train a model of the package again with its recipe; the packaged weights stay as they are.
 
     Args:
         name: ``"tiny"``, ``"tiny-p1"``, ``"tiny-rn"`` or ``"mini"``; the last needs CIFAR-10 and CIFAR-100.
-        out_dir: folder for weights, card and manifest; of `mini` also for the state, from which a training that
-            was stopped goes on.
+        out_dir: folder for weights, card and manifest; of `mini` also for the state that a stopped training goes on
+            from.
         steps: optimiser steps, for a quick look; ``None``: the recipe's.
         epochs: `mini` only: passes over its images; ``None``: the recipe's.
-        minutes: `mini` only: as many epochs as fit into this time by a few timed steps. A training that was
-            stopped keeps the epochs it began with.
+        minutes: `mini` only: as many epochs as fit into this time; a stopped training keeps its epochs.
         progress: show a progress bar.
 
     Raises:
         FedCoPLError: unknown name, fewer than 1 step or epoch, a set that is not there, or a folder that cannot be
             written.
-
-    >>> trained = lab.train_embedded("tiny", out_dir="trial", steps=20)
-    >>> trained.bundle.name
-    'tiny'
 
     Notebook: 00_quickstart.
     """
@@ -59,7 +55,7 @@ def train_embedded(
 
 def _train_mini(
     folder: Path, steps: int | None, epochs: int | None, minutes: float | None, progress: bool
-) -> TrainedMini:
+) -> TrainedModel:
     given = [option for option, value in (("steps", steps), ("epochs", epochs), ("minutes", minutes)) if value]
     if len(given) > 1:
         raise FedCoPLError(f"{' and '.join(given)} both say how long to train; give one of them")

@@ -16,7 +16,7 @@ from fedcopl_lab._files import read_json, read_tensors, to_json, write_atomic
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig, config_from
 from fedcopl_lab.data import ChannelStatistics, Dataset, Federation, Shard, load_manifest
-from fedcopl_lab.methods import PromptServer, SageServer, SemiSetting, Setting, open_method
+from fedcopl_lab.methods import PromptServer, PromptSetting, SageServer, SemiSetting, open_method
 
 UNKNOWN = -1
 """The class of an image whose label the client does not know."""
@@ -133,7 +133,9 @@ class Terms:
     def __repr__(self) -> str:
         return f"Terms({self.config.label}, {self.n_clients} clients)"
 
-    def setting(self, images: ClientImages | None = None, open_setting: Setting | None = None) -> Setting | SemiSetting:
+    def setting(
+        self, images: ClientImages | None = None, open_setting: PromptSetting | None = None
+    ) -> PromptSetting | SemiSetting:
         """The run's surroundings for a client with its own images, or for the server, which has none.
 
         The frozen model of ``open_setting``, a setting of the same run in this process, is not opened again.
@@ -151,7 +153,7 @@ class Terms:
         if isinstance(self.config, PromptConfig):
             if open_setting is not None:
                 return open_setting.holding(dataset, federation)
-            return Setting.of_part(self.config, dataset, federation)
+            return PromptSetting.of_part(self.config, dataset, federation)
         assert isinstance(self.config, SageConfig)
         device = self.config.device
         training, testing = (
@@ -164,7 +166,7 @@ class Terms:
     def server(self) -> PromptServer | SageServer:
         """The server half, which holds no image."""
         setting = self.setting()
-        if isinstance(setting, Setting):
+        if isinstance(setting, PromptSetting):
             return PromptServer(setting, self.n_train, self.n_images)
         return SageServer(setting, n_images=self.n_images)
 

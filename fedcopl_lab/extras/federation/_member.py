@@ -10,7 +10,7 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._threads import torch_threads
 from fedcopl_lab.extras.federation._federation_files import ClientImages, Terms
 from fedcopl_lab.extras.federation._journal import Journal
-from fedcopl_lab.methods import ClientHalf, PromptClient, SageClient, Setting
+from fedcopl_lab.methods import ClientHalf, PromptClient, PromptSetting, SageClient
 from fedcopl_lab.methods.protocol import Answer, Letter
 
 
@@ -28,7 +28,7 @@ class Member:
     """
 
     def __init__(
-        self, terms: Terms, images: ClientImages, journal: Journal, open_setting: Setting | None = None
+        self, terms: Terms, images: ClientImages, journal: Journal, open_setting: PromptSetting | None = None
     ) -> None:
         self.terms, self.images, self.journal = terms, images, journal
         self.client = images.client
@@ -38,7 +38,7 @@ class Member:
     def half(self) -> ClientHalf:
         """What does the work."""
         setting = self.terms.setting(self.images, self._open_setting)
-        if isinstance(setting, Setting):
+        if isinstance(setting, PromptSetting):
             return PromptClient(setting, self.client, self.journal, self.terms.secret_noise)
         return SageClient(setting, self.client, self.journal)
 

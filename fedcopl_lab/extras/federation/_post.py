@@ -1,7 +1,6 @@
 """The server's post office: sends letters, waits, checks what comes back, and counts the bytes of both ways."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -13,7 +12,7 @@ from fedcopl_lab.methods.protocol import Answer, Exchange, Expected, Letter, Mea
 
 @runtime_checkable
 class Carrier(Protocol):
-    """Whatever brings letters to clients and answers back; nothing else of an engine differs."""
+    """What brings letters to clients and answers back."""
 
     def exchange(self, letters: Mapping[int, Letter]) -> Iterable[Answer]:
         """Deliver letters by client; the answers that come in time, in any order, perhaps not all of them."""
@@ -30,31 +29,6 @@ class Summing(Protocol):
         """The weighted mean of what some clients would send."""
 
 
-@dataclass
-class Traffic:
-    """Bytes of tensors by client, and what went wrong, over one round.
-
-    Attributes:
-        up: client -> bytes that it sent and the server took.
-        down: client -> bytes that it was sent.
-        faults: (client, kind of letter, what happened) in the order noticed.
-    """
-
-    up: dict[int, int] = field(default_factory=dict)
-    down: dict[int, int] = field(default_factory=dict)
-    faults: list[tuple[int, str, str]] = field(default_factory=list)
-
-    def report(self) -> dict[str, Any]:
-        """The same as plain values for a row."""
-        return {
-            "bytes_up": sum(self.up.values()),
-            "bytes_down": sum(self.down.values()),
-            "bytes_up_by_client": {str(k): self.up[k] for k in sorted(self.up)},
-            "bytes_down_by_client": {str(k): self.down[k] for k in sorted(self.down)},
-            "faults": [{"client": k, "kind": kind, "what": what} for k, kind, what in self.faults],
-        }
-
-
 class Post(Exchange):
     """One round's exchange with clients that may be silent, late or wrong.
 
@@ -68,7 +42,20 @@ class Post(Exchange):
     def __init__(self, carrier: Carrier) -> None:
         super().__init__()
         self.carrier = carrier
-        self.traffic = Traffic()
+        self.up: dict[int, int] = {}
+        self.down: dict[int, int] = {}
+        self.faults: list[tuple[int, str, str]] = []
+
+    def report(self) -> dict[str, Any]:
+        """Bytes of tensors by client, sent and taken, and what went wrong, as plain values for a row."""
+        return {
+            "bytes_up": sum(self.up.values()),
+            "bytes_down": sum(self.down.values()),
+            "bytes_up_by_client": {str(k): self.up[k] for k in sorted(self.up)},
+            "bytes_down_by_client": {str(k): self.down[k] for k in sorted(self.down)},
+            "faults": [{"client": k, "kind": kind, "what": what} for k, kind, what in self.faults],
+            **self.carrier.measured(),
+        }
 
     def ask(self, letters: Mapping[int, Letter], expected: Expected) -> dict[int, Answer]:
         """See :meth:`Exchange.ask`.
@@ -86,29 +73,29 @@ class Post(Exchange):
                 undelivered.add(answer.client)
             fault = _fault(answer, letters, found, expected)
             if fault:
-                self.traffic.faults.append((answer.client, kind, fault))
+                self.faults.append((answer.client, kind, fault))
             else:
                 found[answer.client] = answer
-                self._count(self.traffic.up, answer.client, answer.nbytes)
+                self._count(self.up, answer.client, answer.nbytes)
         for client in set(letters) - undelivered:
-            self._count(self.traffic.down, client, letters[client].nbytes)
-        blamed = {client for client, asked, _ in self.traffic.faults if asked == kind}
+            self._count(self.down, client, letters[client].nbytes)
+        blamed = {client for client, asked, _ in self.faults if asked == kind}
         silent = sorted(set(letters) - set(found) - blamed)
-        self.traffic.faults += [(client, kind, "did not answer in time") for client in silent]
+        self.faults += [(client, kind, "did not answer in time") for client in silent]
         if not found:
-            raise FedCoPLError(_no_answer(kind, sorted(letters), self.traffic.faults))
+            raise FedCoPLError(_no_answer(kind, sorted(letters), self.faults))
         return dict(sorted(found.items()))
 
     def mean(self, letters: Mapping[int, Letter], like: Mapping[str, Tensor], weights: Mapping[int, int]) -> Mean:
         """See :meth:`Exchange.mean`; a :class:`Summing` carrier makes the mean itself."""
         if isinstance(self.carrier, Summing):
             for client, letter in letters.items():
-                self._count(self.traffic.down, client, payload(letter.tensors))
+                self._count(self.down, client, payload(letter.tensors))
             mean = self.carrier.mean(letters, like, weights)
             for client in mean.clients:
-                self._count(self.traffic.up, client, payload(like))
+                self._count(self.up, client, payload(like))
             silent = sorted(set(letters) - set(mean.clients))
-            self.traffic.faults += [(client, "train", "is not in the secure mean") for client in silent]
+            self.faults += [(client, "train", "is not in the secure mean") for client in silent]
             return mean
         return super().mean(letters, like, weights)
 

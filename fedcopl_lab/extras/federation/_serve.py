@@ -46,15 +46,14 @@ def serve(folder: Path | str, carrier: Carrier, progress: bool = True) -> Run:
     config, log = terms.config, Run(folder / "log")
     if log.complete:
         return log
-    server = terms.server()
-
-    def step(state: Any) -> tuple[Any, dict[str, Any]]:
-        post = Post(carrier)
-        after, seen = server.round(state, post)
-        traffic = post.traffic.report() | carrier.measured()
-        return after, seen.row | traffic | {"secure": isinstance(carrier, Summing)}
-
     with _alone(folder), torch_threads(config.threads):
+        server = terms.server()
+
+        def step(state: Any) -> tuple[Any, dict[str, Any]]:
+            post = Post(carrier)
+            after, seen = server.round(state, post)
+            return after, seen.row | post.report() | {"secure": isinstance(carrier, Summing)}
+
         state = run_rounds(step, starting_state(server, log, config.label), log, config, progress)
         write_atomic(folder / CLOSING, to_json(_closing(server, state, carrier)))
         log.finish()
@@ -78,7 +77,7 @@ def _closing(server: PromptServer | SageServer, state: Any, carrier: Carrier) ->
         told = server.closing_report(state, post)
     except FedCoPLError as error:
         told = {"error": str(error)}
-    return told | post.traffic.report() | carrier.measured()
+    return told | post.report()
 
 
 class Loopback:

@@ -18,7 +18,7 @@ from fedcopl_lab.extras.federation._federation_files import ClientImages, Terms,
 from fedcopl_lab.extras.federation._journal import Journal
 from fedcopl_lab.extras.federation._member import Member
 from fedcopl_lab.extras.federation._serve import serve
-from fedcopl_lab.methods import Setting
+from fedcopl_lab.methods import PromptSetting
 from fedcopl_lab.methods.protocol import Answer, Letter
 from fedcopl_lab.seeding import torch_generator
 
@@ -79,7 +79,7 @@ class VirtualClients:
     def __init__(self, terms: Terms, folder: Path | str, n_test: int = 4) -> None:
         self.terms, self.folder, self.n_test = terms, Path(folder), n_test
         setting = terms.setting()
-        assert isinstance(setting, Setting)
+        assert isinstance(setting, PromptSetting)
         self.open_setting = setting
         self.times: dict[str, tuple[int, float]] = {}
         """Kind of letter -> letters answered, and seconds that it took in all."""
@@ -114,9 +114,8 @@ def measure_virtual(config: PromptConfig, folder: Path | str, progress: bool = T
         progress: show a bar over the rounds.
 
     Returns:
-        Clients, rounds and participants; peak memory of this process in bytes; by kind of letter their number and
-        milliseconds a client; bytes of tensors up and down in each round; what the journals take on the disk.
-
+        Clients and participants; peak memory in bytes; number of letters by kind and milliseconds a client; bytes of
+        tensors up and down in each round; what the journals take on the disk.
     """
     folder = Path(folder)
     clients = VirtualClients(virtual_terms(config, folder), folder / "clients")

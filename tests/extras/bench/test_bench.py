@@ -1,26 +1,20 @@
-"""The bench compares equal things, and the plan's arithmetic is that of a run."""
+"""The benches compare equal things: same images, same random numbers, same step; and say what they did."""
 
 import json
 import sys
-from dataclasses import replace
 
 import pandas as pd
 import pytest
 import torch
-from PIL import Image
 
-import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.cli import main
-from fedcopl_lab.engine._memory import keep_freed_memory, profiled
-from fedcopl_lab.extras.bench.rates import Rates, measure_rates
-from fedcopl_lab.extras.bench.run_plan import dataset_sizes, plan_run
-from fedcopl_lab.extras.bench.step import bench_step, class_names
+from fedcopl_lab.engine._memory import keep_freed_memory, profiled, return_freed_memory
+from fedcopl_lab.extras.bench import bench_sage, bench_step, bench_widgets, draw_widget_bench
+from fedcopl_lab.extras.bench.prompt_step import class_names
 
-RATES = Rates(
-    image_step=0.01, text_step=0.1, image_forward=0.004, text_forward=0.04, stem=0.001,
-    image_bytes=1e6, text_bytes=1e7, score_bytes=2e5, base_bytes=5 * 10**8, model_bytes=10**8, token_bytes=10**5,
-)  # fmt: skip
+STEP = {"backbones": ["tiny"], "classes": [2], "dtypes": ["fp32"]}
+SAGE = {"width": 0.25, "labelled": 4, "unlabelled": 8, "repeats": 1}
 
 
 def test_bench_step_measures_both_forms_and_they_agree():
@@ -41,24 +35,56 @@ def test_bench_step_measures_both_forms_and_they_agree():
         assert ours["matrix products"] > 0
 
 
+def test_both_forms_make_the_same_views_and_the_same_step():
+    exact = next(bench_sage(**SAGE, dtypes=["fp32"], channels_last=False))
+    assert exact.view_difference < 1e-5
+    assert exact.parameter_difference < 1e-3
+    assert exact.speed_up == exact.seconds_plain / exact.seconds
+    assert exact.seconds_views > 0
+    assert exact.gflop == pytest.approx(_gflop_by_hand(), rel=0.01)
+    assert exact.gflop_per_second == exact.gflop / exact.seconds
+    assert exact.share_of_ceiling == exact.gflop_per_second / exact.ceiling
+    assert exact.error is None
+    layout = next(bench_sage(**SAGE, dtypes=["fp32"], exact=True))
+    assert 0 < layout.error < 1e-2
+    assert 0 < layout.error_plain < 1e-2
+    assert layout.parameter_difference <= layout.error + 1.01 * layout.error_plain
+
+
+def _gflop_by_hand(images=4 + 8 + 8, scored=8, channels=4):
+    """Each convolution forward, by its inputs and by its weights; the stem has no inputs to differentiate by."""
+    stem = 32 * 32 * 3 * channels * 9
+    layers = 2 * 32 * 32 * channels**2 * 9
+    for side, wide in ((16, 2 * channels), (8, 4 * channels)):
+        layers += side * side * (wide // 2 * wide * 9 + wide**2 * 9 + wide // 2 * wide)
+    head = 4 * channels * 10
+    forward = stem + layers + head
+    return 2e-9 * (images * (2 * stem + 3 * (layers + head)) + scored * forward)
+
+
 def test_class_names_differ():
     assert len(set(class_names(200))) == 200
 
 
 @pytest.mark.parametrize(
-    ("change", "saying"),
+    ("bench", "settings", "change", "saying"),
     [
-        ({"backbones": ["big"]}, "backbone 'big' is unknown"),
-        ({"dtypes": ["fp8"]}, "dtype 'fp8' is unknown"),
-        ({"classes": [0]}, "classes=0; expected 1 to 220"),
-        ({"batch": 0}, "batch=0; expected 1 or more"),
-        ({"repeats": 0}, "repeats=0"),
-        ({"classes": []}, "nothing to time"),
+        (bench_step, STEP, {"backbones": ["big"]}, "backbone 'big' is unknown"),
+        (bench_step, STEP, {"dtypes": ["fp8"]}, "dtype 'fp8' is unknown"),
+        (bench_step, STEP, {"classes": [0]}, "classes=0; expected 1 to 220"),
+        (bench_step, STEP, {"batch": 0}, "batch=0; expected 1 or more"),
+        (bench_step, STEP, {"repeats": 0}, "repeats=0"),
+        (bench_step, STEP, {"classes": []}, "nothing to time"),
+        (bench_sage, SAGE, {"dtypes": ["fp8"]}, "dtype 'fp8' is unknown"),
+        (bench_sage, SAGE, {"dtypes": []}, "nothing to time"),
+        (bench_sage, SAGE, {"repeats": 0}, "repeats=0; expected 1 or more"),
+        (bench_sage, SAGE, {"unlabelled": 1001}, "carry up to 1000"),
+        (bench_widgets, {}, {"clients": 1}, "clients=1; expected 2 or more"),
     ],
 )
-def test_bench_refuses(change, saying):
+def test_benches_refuse(bench, settings, change, saying):
     with pytest.raises(FedCoPLError, match=saying):
-        next(bench_step(**{"backbones": ["tiny"], "classes": [2], "dtypes": ["fp32"], **change}))
+        next(bench(**{**settings, **change}))
 
 
 def test_peak_memory_counts_what_is_alive_at_once():
@@ -73,118 +99,52 @@ def test_peak_memory_counts_what_is_alive_at_once():
     assert sum(kinds.values()) > 0
 
 
-def test_keeping_freed_memory_is_for_glibc_only(monkeypatch):
+def test_memory_settings_are_for_glibc_and_can_be_switched_both_ways(monkeypatch):
+    assert keep_freed_memory() == return_freed_memory() == keep_freed_memory()
     keep_freed_memory.cache_clear()
     monkeypatch.setattr(sys, "platform", "darwin")
     assert keep_freed_memory() is False
     keep_freed_memory.cache_clear()
 
 
-def test_plan_counts_steps_images_and_time():
-    config = lab.configure("paper", rounds=10, n_clients=5, method="FedCoPL")
-    plan = plan_run(config, RATES, sizes=(1000, 200, 10), selected_share=0.5)
-    assert plan.steps == 10 * 10 * 5 * 2  # 100 images of each client in batches of 64
-    assert plan.images_trained == 10 * 10 * 5 * 100
-    assert plan.images_scored == 1000 + 10 * 200 + 1200  # one relabelling, ten tests, zero-shot once
-    texts = 5 * 11 + 1
-    assert plan.seconds == pytest.approx(50000 * 0.01 + 1000 * 0.1 + 4200 * 0.004 + texts * 0.04 + 2400 * 0.001)
-    training = (200 + 100) * 10**5 + 64 * 1e6 + 1e7  # a client's images, the selected once more, one step
-    scoring = 200 * 10**5 + 256 * 2e5  # the tests, and one forward pass of 256 images
-    assert plan.bytes == 6 * 10**8 + 1200 * 10**5 + max(training, scoring)
-    together = plan_run(config=replace(config, clients_per_forward=5), rates=RATES, sizes=(1000, 200, 10))
-    assert together.bytes == 6 * 10**8 + 1200 * 10**5 + 5 * (294 * 10**5 + 64 * 1e6 + 1e7)
-
-
-def test_plan_gives_the_petaflops_of_the_paper_runs():
-    plan = plan_run(lab.configure("paper", dataset="dtd"), RATES)
-    assert plan.flop / 1e15 == pytest.approx(4.7, rel=0.15)
-    assert plan.steps == pytest.approx(6000, rel=0.05)
-
-
-def test_plan_refuses_what_it_cannot_count():
-    with pytest.raises(FedCoPLError, match="the FLOPs of 'RN101' are not counted"):
-        plan_run(lab.configure("paper", clip="RN101"), RATES)
-    with pytest.raises(FedCoPLError, match="the FLOPs of 'RN101' are not counted"):
-        measure_rates("RN101", 10)
-    with pytest.raises(FedCoPLError, match="expected a positive number of GFLOP"):
-        measure_rates("tiny", 10, gflops=-1.0)
-    with pytest.raises(FedCoPLError, match="the size of data set 'mnist' is not known"):
-        plan_run(lab.configure("paper", dataset="mnist"), RATES)
-
-
-def test_a_plan_counts_what_a_trainer_trains():
-    def seconds(**changes):
-        return plan_run(lab.configure("paper", rounds=10, n_clients=5, **changes), RATES, (1000, 200, 10)).seconds
-
-    both = seconds(method="PromptFL")  # 1000 steps, 94 images of each client, 56 text encodings
-    assert seconds(method="FedOTP") == pytest.approx(both + 1000 * 0.1 + 55 * 0.04)
-    assert seconds(method="PromptFL", modalities="visual") == pytest.approx(both - 1000 * 0.1)
-    assert seconds(method="PromptFL", modalities="text") == pytest.approx(both - 47000 * 0.01 + 4700 * 0.004)
-
-
-def test_rates_are_measured():
-    rates = measure_rates("tiny", 10, batch=8, repeats=1)
-    assert all(value > 0 for value in vars(rates).values())
-    assert rates.token_bytes == 17 * 96 * 4
-
-
-@pytest.mark.parametrize("clip", ["tiny", "tiny-rn"])
-def test_a_given_rate_replaces_the_measured_times(clip):
-    slow, fast = (measure_rates(clip, 10, batch=4, clients=2, gflops=rate) for rate in (50.0, 100.0))
-    config = lab.configure("smoke", clip=clip)
-    assert plan_run(config, slow).seconds == pytest.approx(2 * plan_run(config, fast).seconds)
-    assert plan_run(config, slow).seconds == pytest.approx(plan_run(config, slow).flop / 50e9, rel=0.1)
-    assert plan_run(config, slow).bytes == plan_run(config, fast).bytes
-
-
-def test_the_size_of_a_part_and_of_a_folder(tmp_path):
-    assert dataset_sizes("cifar10:300") == (250, 50, 10)
-    for name in ("train/a", "train/b", "test/a", "test/b"):
-        (tmp_path / name).mkdir(parents=True)
-        Image.new("RGB", (8, 8)).save(tmp_path / name / "one.png")
-    assert dataset_sizes(f"folder:{tmp_path}") == (2, 2, 2)
-
-
-def test_bench_command_writes_table_and_picture(tmp_path, capsys):
-    arguments = ["bench", "step", "--backbone", "tiny", "--classes", "5", "--dtype", "fp32", "--batch", "4"]
-    assert main([*arguments, "--repeats", "1", "--out", str(tmp_path)]) == 0
+def test_bench_step_writes_table_and_picture_and_goes_on_from_its_table(tmp_path, capsys):
+    arguments = ["bench", "step", "--backbone", "tiny", "--dtype", "fp32", "--batch", "4", "--repeats", "1"]
+    assert main([*arguments, "--classes", "5", "--out", str(tmp_path)]) == 0
     assert "random weights" in capsys.readouterr().out
-    assert len(pd.read_csv(tmp_path / "ours_bench_step.csv")) == 1
+    first = pd.read_csv(tmp_path / "ours_bench_step.csv")
+    assert len(first) == 1
     assert set(pd.read_csv(tmp_path / "ours_bench_step_profile.csv")["form"]) == {"plain", "ours"}
     assert (tmp_path / "ours_bench_step.pdf").stat().st_size > 0
-    assert json.loads((tmp_path / "ours_bench_step.json").read_text())["weights"] == "random"
-    assert json.loads((tmp_path / "ours_bench_step.json").read_text())["load_average"]["most"] >= 0
-    assert main([*arguments, "--device", "tpu"]) == 2
-    assert main(["bench", "step", "--backbone", "huge"]) == 2
-
-
-def test_bench_command_goes_on_from_its_table(tmp_path, capsys):
-    arguments = ["bench", "step", "--backbone", "tiny", "--batch", "4", "--repeats", "1", "--out", str(tmp_path)]
-    assert main([*arguments, "--classes", "5", "--dtype", "fp32"]) == 0
-    first = pd.read_csv(tmp_path / "ours_bench_step.csv")
-    capsys.readouterr()
-    assert main([*arguments, "--classes", "5", "6", "--dtype", "fp32", "--resume"]) == 0
+    origin = json.loads((tmp_path / "ours_bench_step.json").read_text())
+    assert origin["weights"] == "random"
+    assert origin["load_average"]["most"] >= 0
+    assert main([*arguments, "--classes", "5", "6", "--out", str(tmp_path), "--resume"]) == 0
     assert "5 classes: there already" in capsys.readouterr().out
     both = pd.read_csv(tmp_path / "ours_bench_step.csv")
     assert both["classes"].tolist() == [5, 6]
     pd.testing.assert_frame_equal(both[:1], first, check_dtype=False)
+    assert main([*arguments, "--device", "tpu"]) == 2
+    assert main(["bench", "step", "--backbone", "huge"]) == 2
 
 
-def test_plan_command_plans_one_run_with_settings(capsys):
-    settings = ["--set", "dataset=cifar10:300", "--set", "rounds=1", "--set", "clip=tiny", "--rate", "100"]
-    assert main(["plan", "--profile", "paper", *settings]) == 0
-    shown = capsys.readouterr().out
-    assert "at 100 GFLOP/s" in shown
-    assert "cifar10:300" in shown
-    assert main(["plan", "--method", "SAGE", "--set", "width=0.25"]) == 0
-    shown = capsys.readouterr().out
-    assert "ResNet-8 x0.25" in shown
-    assert "448" in shown  # 8 rounds of 8 clients with 7 steps each
+def test_bench_sage_writes_a_table(tmp_path, capsys):
+    options = ["--width", "0.25", "--dtype", "fp32", "--batch", "4", "--unlabelled", "8", "--repeats", "1"]
+    assert main(["bench", "sage", *options, "--out", str(tmp_path)]) == 0
+    table = pd.read_csv(tmp_path / "ours_bench_sage.csv")
+    assert table["dtype"].tolist() == ["fp32"]
+    assert json.loads((tmp_path / "ours_bench_sage.json").read_text())["command"] == "fedcopl-lab bench sage"
+    assert "views differ by" in capsys.readouterr().out
 
 
-def test_plan_command_says_runs_hours_and_memory(capsys):
-    assert main(["plan", "--items", "fedcopl_supp_fig3"]) == 0
-    shown = capsys.readouterr().out
-    assert "runs" in shown
-    assert "hours" in shown
-    assert main(["plan", "--profile", "huge"]) == 2
+def test_bench_widgets_writes_its_table_and_picture(tmp_path, capsys):
+    sizes = ["--clients", "2", "--classes", "3", "--images", "20", "--moves", "2"]
+    assert main(["bench", "widgets", *sizes, "--out", str(tmp_path)]) == 0
+    table = pd.read_csv(tmp_path / "ours_bench_widgets.csv")
+    assert table["widget"].tolist() == ["thresholds", "allocation", "kappa", "partition", "rounds"]
+    assert (table["seconds"] > 0).all()
+    assert (table["worst"] >= table["seconds"]).all()
+    assert (tmp_path / "ours_bench_widgets.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads((tmp_path / "ours_bench_widgets.json").read_text())["command"] == "fedcopl-lab bench widgets"
+    assert "a new figure" in capsys.readouterr().out
+    with pytest.raises(FedCoPLError, match="lacks"):
+        draw_widget_bench(pd.DataFrame({"widget": ["x"]}))

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import fedcopl_lab as lab
+from fedcopl_lab.extras.bench.plan import plan_run
 from fedcopl_lab.extras.bench.rates import measure_rates
-from fedcopl_lab.extras.bench.run_plan import plan_run
-from fedcopl_lab.methods import PromptMethod, Setting, _setting
+from fedcopl_lab.methods import PromptMethod, PromptSetting, _setting
 
 N_TRAIN, N_TEST = 240, 60
 
@@ -42,7 +42,7 @@ def test_a_round_of_two_clients_fits_in_six_gigabytes_and_is_planned(monkeypatch
     )  # fmt: skip
     rates = measure_rates(config.clip, 10)
     start = time.perf_counter()
-    method = PromptMethod(Setting.of(config))
+    method = PromptMethod(PromptSetting.of(config))
     state, row = method.step(method.initial_state())
     seconds = time.perf_counter() - start
     _setting._frozen_for.cache_clear()
@@ -50,7 +50,7 @@ def test_a_round_of_two_clients_fits_in_six_gigabytes_and_is_planned(monkeypatch
     assert 0 < row["n_selected"] <= 120
     assert row["n_steps"] >= 2
     assert np.isfinite(row["loss_last_epoch"])
-    plan = plan_run(config, rates, (N_TRAIN, N_TEST, 10), row["n_selected"] / N_TRAIN)
+    plan = plan_run(config, rates, sizes=(N_TRAIN, N_TEST, 10, 224), selected_share=row["n_selected"] / N_TRAIN)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(f"\nplanned {plan.seconds:.1f} s, {plan.bytes / 1e9:.2f} GB; took {seconds:.1f} s, {peak / 1e9:.2f} GB")
     assert peak < 6e9

@@ -13,8 +13,7 @@ from fedcopl_lab import FedCoPLError, configure
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.engine import shard_of
 from fedcopl_lab.extras.cluster import leases as _lease
-from fedcopl_lab.extras.cluster.claimed import run_claimed
-from fedcopl_lab.extras.cluster.leases import holder_of, lease
+from fedcopl_lab.extras.cluster.leases import holder_of, lease, run_claimed
 from fedcopl_lab.store import Store
 
 QUICK = {"rounds": 1, "local_epochs": 1, "n_clients": 3, "dataset": "digits:240", "scheme": "iid"}
@@ -51,14 +50,10 @@ def test_one_of_many_gets_it(tmp_path):
 
 
 def test_it_says_who_holds_it(tmp_path):
-    with lease(tmp_path, "run") as mine:
-        assert mine
+    with lease(tmp_path, "run") as mine, lease(tmp_path, "run") as second, lease(tmp_path, "another run") as other:
+        assert (mine, second, other) == (True, False, True)
         holder = holder_of(tmp_path, "run")
         assert (holder["host"], holder["pid"]) == (socket.gethostname(), os.getpid())
-        with lease(tmp_path, "run") as second:
-            assert not second
-        with lease(tmp_path, "another run") as other:
-            assert other
 
 
 def test_a_silent_holder_loses_it_and_does_not_take_it_along(tmp_path):

@@ -19,8 +19,7 @@ import json, sys
 from pathlib import Path
 from fedcopl_lab import FedCoPLError, configure
 from fedcopl_lab.extras.cluster import ray_workers as _ray
-from fedcopl_lab.extras.cluster.ray_workers import ray_sweep
-from fedcopl_lab.extras.cluster.needs import Needs
+from fedcopl_lab.extras.cluster.ray_workers import Needs, ray_sweep
 from fedcopl_lab.extras.federation.flower import need
 from fedcopl_lab.store import Store
 

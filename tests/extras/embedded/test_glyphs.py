@@ -22,16 +22,12 @@ from fedcopl_lab.seeding import torch_generator
 STRAIGHT = Distortion(stroke=(0.0, 0.0), slant=0.0, turn=0.0, stretch=(1.0, 1.0), bend=0.0)
 
 
-def test_same_generator_same_glyphs():
+def test_same_generator_same_glyphs_and_the_global_stream_is_left_alone():
+    before = torch.get_rng_state()
     first, second = (draw_glyphs(300, torch_generator(3, "test")) for _ in range(2))
     assert torch.equal(first.images, second.images)
     assert torch.equal(first.labels, second.labels)
     assert not torch.equal(first.images, draw_glyphs(300, torch_generator(4, "test")).images)
-
-
-def test_drawing_leaves_the_global_stream_alone():
-    before = torch.get_rng_state()
-    draw_glyphs(5, torch_generator(0, "test"))
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -47,6 +43,7 @@ def test_counts_are_0_to_16_and_never_blank(n, seed, factor):
 
 @pytest.mark.parametrize("faces", [TRAIN_FACES, HELD_OUT_FACES])
 def test_every_class_is_drawn_by_every_face_and_looks_different(faces):
+    assert len({*TRAIN_FACES, *HELD_OUT_FACES}) == 22, "no face is both seen and held out"
     ink = distance_fields(faces) > 0
     assert ink.shape[:2] == (len(faces), 10)
     assert (ink.flatten(2).sum(2) > 100).all()
@@ -54,11 +51,6 @@ def test_every_class_is_drawn_by_every_face_and_looks_different(faces):
         assert len({tuple(np.packbits(digit.numpy())) for digit in face}) == 10
     batch = draw_glyphs(60 * len(faces), torch_generator(0, "test"), faces=faces)
     assert len({*zip(batch.faces.tolist(), batch.labels.tolist(), strict=True)}) == 10 * len(faces)
-
-
-def test_no_face_is_both_seen_and_held_out():
-    assert not set(TRAIN_FACES) & set(HELD_OUT_FACES)
-    assert len(TRAIN_FACES) + len(HELD_OUT_FACES) == 22
 
 
 def test_the_longer_side_fills_the_picture():
@@ -91,11 +83,8 @@ def test_straight_glyph_against_slow_blocks():
 
 def test_thicker_strokes_have_more_ink():
     thick = replace(STRAIGHT, stroke=(0.04, 0.04))
-    amounts = [
-        draw_glyphs(200, torch_generator(0, "test"), distortion=kind).images.float().mean()
-        for kind in (STRAIGHT, thick)
-    ]
-    assert amounts[1] > amounts[0] * 1.1
+    thin, heavy = (draw_glyphs(200, torch_generator(0, "test"), distortion=kind) for kind in (STRAIGHT, thick))
+    assert heavy.images.float().mean() > thin.images.float().mean() * 1.1
 
 
 def test_pixels_are_the_grey_levels_of_the_digits_data():
@@ -106,16 +95,14 @@ def test_pixels_are_the_grey_levels_of_the_digits_data():
         assert np.array_equal(batch.pixels[:, channel].numpy(), expected)
 
 
-@pytest.mark.parametrize("n", [0, -3])
-def test_no_glyphs_is_an_error(n):
-    with pytest.raises(FedCoPLError, match=f"n={n} glyphs.*1 or more"):
-        draw_glyphs(n, torch_generator(0, "test"))
-
-
-def test_unknown_face_is_an_error():
-    with pytest.raises(FedCoPLError, match=r"Nowhere\.ttf is not in matplotlib"):
-        draw_glyphs(1, torch_generator(0, "test"), faces=("Nowhere",))
-
-
-def test_repr_is_one_line():
-    assert repr(draw_glyphs(7, torch_generator(0, "test"))).startswith("GlyphBatch(n=7, faces=")
+@pytest.mark.parametrize(
+    ("n", "faces", "saying"),
+    [
+        (0, TRAIN_FACES, "n=0 glyphs.*1 or more"),
+        (-3, TRAIN_FACES, "n=-3 glyphs"),
+        (1, ("Nowhere",), r"Nowhere\.ttf is not in matplotlib"),
+    ],
+)
+def test_no_glyphs_and_an_unknown_face_are_errors(n, faces, saying):
+    with pytest.raises(FedCoPLError, match=saying):
+        draw_glyphs(n, torch_generator(0, "test"), faces=faces)

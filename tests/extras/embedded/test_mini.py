@@ -9,10 +9,11 @@ from torch.nn import functional as F
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.data import load_manifest
-from fedcopl_lab.extras.embedded.mini_recipe import MiniRecipe, PhotoPool, held_out_mask, photo_loss
-from fedcopl_lab.extras.embedded.mini_state import FLAT, LAST, read_state
-from fedcopl_lab.extras.embedded.mini_training import Curriculum, finished, fit
-from fedcopl_lab.extras.embedded.photo_captions import COARSE, PHOTO_SETS, photo_captions
+from fedcopl_lab.extras.embedded.captions import COARSE, PHOTO_SETS, photo_captions
+from fedcopl_lab.extras.embedded.mini import finished, fit
+from fedcopl_lab.extras.embedded.photos import Curriculum, PhotoPool, held_out_mask, photo_loss
+from fedcopl_lab.extras.embedded.recipes import MiniRecipe
+from fedcopl_lab.extras.embedded.state import FLAT, LAST, read_state
 from fedcopl_lab.models.towers import PatchDropout
 
 SHORT = MiniRecipe(epochs=4, batch_size=16, warmup=2, held_out=0.1, filled=5, precision="fp32", threads=1)
@@ -35,7 +36,7 @@ def test_coarse_names_cover_every_class_once(captions):
     fine = [name for names in COARSE.values() for name in names]
     assert sorted(fine) == sorted(load_manifest("cifar100").classes)
     assert captions.spans == {"cifar10": (0, 10), "cifar100": (10, 110), "coarse": (110, 130)}
-    assert captions.tokens.amax(dim=2).eq(len(captions.token_ids) - 1).all(), "no caption was cut"
+    assert captions.rows.amax(dim=2).eq(len(captions.token_ids) - 1).all(), "no caption was cut"
 
 
 def test_loss_equals_the_slow_one(captions, pool):
@@ -116,29 +117,9 @@ def test_a_state_of_another_recipe_is_refused(whole, pool):
         fit(Curriculum.of(replace(SHORT, lr=0.1), pool), folder, progress=False)
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"epochs": 0}, "epochs=0 trains nothing"),
-        ({"lr": float("nan")}, "lr=nan"),
-        ({"prior": 2.0}, r"prior=2\.0 is outside"),
-    ],
-)
-def test_bad_recipes(fields, message):
-    with pytest.raises(FedCoPLError, match=message):
-        MiniRecipe(**fields)
-
-
-def test_bad_calls(tmp_path):
-    with pytest.raises(FedCoPLError, match="steps and epochs both say how long"):
-        lab.train_embedded("mini", out_dir=tmp_path, steps=1, epochs=1)
-    with pytest.raises(FedCoPLError, match="epochs=3 has no meaning for 'tiny'"):
-        lab.train_embedded("tiny", out_dir=tmp_path, epochs=3)
-
-
 def test_clients_may_not_hold_what_the_model_was_trained_on():
     config = lab.configure("smoke", clip="mini", dataset="cifar10:300")
-    from fedcopl_lab.methods._setting import Setting
+    from fedcopl_lab.methods._setting import PromptSetting
 
     with pytest.raises(FedCoPLError, match=r"'cifar10:300' holds images that 'mini' was trained on; use .*:unseen:300"):
-        Setting.of(config)
+        PromptSetting.of(config)

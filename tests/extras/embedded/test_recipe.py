@@ -14,9 +14,9 @@ from torch.nn import functional as F
 
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
-from fedcopl_lab.extras.embedded import TinyRecipe, train_tiny
-from fedcopl_lab.extras.embedded import card as _card
-from fedcopl_lab.extras.embedded.captions import DIGIT_WORDS, TEMPLATES, caption_table
+from fedcopl_lab.extras.embedded import MiniRecipe, TinyRecipe, train_tiny
+from fedcopl_lab.extras.embedded import cards as _card
+from fedcopl_lab.extras.embedded.captions import DIGIT_WORDS, TEMPLATES, digit_captions
 from fedcopl_lab.extras.embedded.tiny import contrastive_loss
 from fedcopl_lab.models.checkpoint import EMBEDDED_FOLDER, build_clip, clip_from_bytes, model_config
 from fedcopl_lab.models.clip import EMBEDDED_MODELS
@@ -70,29 +70,25 @@ def test_files_say_what_was_trained(trained):
     page = (trained.folder / "tiny.md").read_text(encoding="utf-8")
     assert sha256 in page
     assert f"{100 * card['digits_accuracy']:.1f} %" in page
-    assert sorted(path.name for path in trained.folder.iterdir()) == [
-        "tiny.card.json",
-        "tiny.md",
-        "tiny.safetensors",
-        "tiny.toml",
-    ]
-    assert repr(trained).startswith("TrainedTiny(CLIPBundle(name='tiny'")
+    names = ["tiny.card.json", "tiny.md", "tiny.safetensors", "tiny.toml"]
+    assert sorted(path.name for path in trained.folder.iterdir()) == names
+    assert repr(trained).startswith("TrainedModel(CLIPBundle(name='tiny'")
 
 
 def test_compact_training_equals_the_whole_vocabulary(trained):
     """What was trained on the used rows only gives the same caption features with every row in place."""
-    table = caption_table(32)
+    words = digit_captions(32).tokens[:, ::2].flatten(0, 1)
     whole = clip_from_bytes("tiny", weights(trained))
     with torch.no_grad():
-        features = whole.encode_text(table.tokens[:, :, 0].flatten(0, 1))
+        features = whole.encode_text(words)
         assert features.isfinite().all()
         # Padding is never read: noise there changes nothing.
         whole.token_embedding.weight[0] += 1
-        assert torch.equal(whole.encode_text(table.tokens[:, :, 0].flatten(0, 1)), features)
+        assert torch.equal(whole.encode_text(words), features)
 
 
 def test_training_reaches_every_weight(trained):
-    used = len(caption_table(32).token_ids)
+    used = len(digit_captions(32).token_ids)
     initial = build_clip("tiny", derived_seed(SHORT.seed, "tiny-weights"), vocab_size=used).state_dict()
     found = load(weights(trained))
     assert found.keys() == {*initial, "token_ids"}
@@ -113,10 +109,8 @@ def test_packaged_card_is_of_the_recipe_in_the_package(name):
 
 def slow_loss(images, texts, image_labels, text_labels, scale):
     total = []
-    for rows, columns, row_labels, column_labels in (
-        (images, texts, image_labels, text_labels),
-        (texts, images, text_labels, image_labels),
-    ):
+    both = ((images, texts, image_labels, text_labels), (texts, images, text_labels, image_labels))
+    for rows, columns, row_labels, column_labels in both:
         losses = []
         for row, label in zip(rows, row_labels, strict=True):
             chances = F.log_softmax(scale * torch.stack([row @ column for column in columns]), dim=0)
@@ -150,18 +144,18 @@ def test_without_duplicates_it_is_open_clips_loss():
 
 
 def test_captions_name_their_digit_and_fit_the_context():
-    table = caption_table(model_config("tiny")["text_cfg"]["context_length"])
+    table = digit_captions(model_config("tiny")["text_cfg"]["context_length"])
     tokenizer = lab.load_clip("tiny").tokenizer
-    assert table.tokens.shape == (len(TEMPLATES), 10, 2, 32)
+    assert table.tokens.shape == (len(TEMPLATES), 20, 32)
     assert len(TEMPLATES) >= 8
     assert all(template.count("{}") == 1 for template in TEMPLATES)
     for digit, word in enumerate(DIGIT_WORDS):
-        for template, tokens in zip(TEMPLATES, table.tokens[:, digit], strict=True):
+        for template, tokens in zip(TEMPLATES, table.tokens[:, 2 * digit : 2 * digit + 2], strict=True):
             assert tokens.tolist() == tokenizer([template.format(word), template.format(digit)]).tolist()
     lengths = (table.tokens > 0).sum(-1)
     assert lengths.max() < 32  # nothing was cut
-    assert table.tokens.flatten(0, 2).amax(1).eq(49407).all()
-    assert repr(table).startswith("CaptionTable(")
+    assert table.tokens.flatten(0, 1).amax(1).eq(49407).all()
+    assert repr(table).startswith("Captions(")
 
 
 @pytest.mark.parametrize("name", EMBEDDED_MODELS)
@@ -172,28 +166,37 @@ def test_train_embedded_makes_a_short_trial(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("recipe", "fields", "message"),
     [
-        ({"steps": 0}, "steps=0 trains nothing"),
-        ({"batch_size": -1}, "batch_size=-1 trains nothing"),
-        ({"pool": 0}, "pool=0 trains nothing"),
-        ({"threads": 0}, "threads=0"),
-        ({"captions": 15}, "captions=15 cannot be spread.*multiple of 10"),
-        ({"numerals": 1.5}, r"numerals=1\.5 is outside \[0, 1\]"),
-        ({"warmup": 0.0}, r"warmup=0\.0 is outside"),
-        ({"lr": float("nan")}, "lr=nan"),
+        (TinyRecipe, {"steps": 0}, "steps=0 trains nothing"),
+        (TinyRecipe, {"batch_size": -1}, "batch_size=-1 trains nothing"),
+        (TinyRecipe, {"pool": 0}, "pool=0 trains nothing"),
+        (TinyRecipe, {"threads": 0}, "threads=0"),
+        (TinyRecipe, {"captions": 15}, "captions=15 cannot be spread.*multiple of 10"),
+        (TinyRecipe, {"numerals": 1.5}, r"numerals=1\.5 is outside \[0, 1\]"),
+        (TinyRecipe, {"warmup": 0.0}, r"warmup=0\.0 is outside"),
+        (TinyRecipe, {"lr": float("nan")}, "lr=nan"),
+        (MiniRecipe, {"epochs": 0}, "epochs=0 trains nothing"),
+        (MiniRecipe, {"lr": float("nan")}, "lr=nan"),
+        (MiniRecipe, {"prior": 2.0}, r"prior=2\.0 is outside"),
     ],
 )
-def test_bad_recipes(fields, message):
+def test_bad_recipes(recipe, fields, message):
     with pytest.raises(FedCoPLError, match=message):
-        TinyRecipe(**fields)
+        recipe(**fields)
 
 
-def test_bad_calls(tmp_path):
-    with pytest.raises(FedCoPLError, match=r"no recipe for model 'midi', expected one of 'tiny'.*'mini'"):
-        lab.train_embedded("midi", out_dir=tmp_path)
-    with pytest.raises(FedCoPLError, match="steps=0 trains nothing"):
-        lab.train_embedded("tiny", out_dir=tmp_path, steps=0)
+@pytest.mark.parametrize(
+    ("name", "length", "folder", "message"),
+    [
+        ("midi", {}, "", r"no recipe for model 'midi', expected one of 'tiny'.*'mini'"),
+        ("tiny", {"steps": 0}, "", "steps=0 trains nothing"),
+        ("tiny", {"epochs": 3}, "", "epochs=3 has no meaning for 'tiny'"),
+        ("mini", {"steps": 1, "epochs": 1}, "", "steps and epochs both say how long"),
+        ("tiny", {"steps": 1}, "file/below", r"cannot be written.*name a writable folder"),
+    ],
+)
+def test_bad_calls(name, length, folder, message, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(FedCoPLError, match=r"cannot be written.*name a writable folder"):
-        lab.train_embedded("tiny", out_dir=tmp_path / "file" / "below", steps=1)
+    with pytest.raises(FedCoPLError, match=message):
+        lab.train_embedded(name, out_dir=tmp_path / folder, **length)

@@ -85,7 +85,7 @@ def test_who_misses_a_label_phase_sits_out_until_the_next(small, federated):
     assert rows[0]["n_selected"][0] == 0
 
 
-def test_nobody_answers(small, federated):
+def test_no_client_answers(small, federated):
     with pytest.raises(FedCoPLError, match=r"none of the clients \[0, 1, 2\] gave a usable answer to 'train'.*resume"):
         federated(small(), meddle=lambda letter, answer: [] if letter.kind == "train" else [answer])
 
@@ -104,7 +104,7 @@ def dying_after(answers):
     return meddle
 
 
-def test_nobody_tells_its_accuracy_and_the_rounds_still_stand(small, federated):
+def test_no_client_tells_its_accuracy_and_the_rounds_still_stand(small, federated):
     log, folders = federated(small(rounds=1), meddle=lambda letter, a: [] if letter.kind == "evaluate" else [a])
     assert log.complete
     told = read_json(folders[0] / "closing.json")
@@ -126,29 +126,27 @@ def test_clients_and_server_may_die_and_come_back_between_two_letters(tmp_path, 
     assert promised_bytes(collect(folders[0], folders[1:], Store(tmp_path / "broken store"))) == whole
 
 
-def test_a_letter_is_obeyed_once(tmp_path, small, opened, monkeypatch):
-    config = small()
-    split(config, tmp_path)
-    member = opened(config, tmp_path)[0]
+@pytest.fixture
+def member(tmp_path, small, opened):
+    """Client 0 of a federation that has not begun."""
+    split(small(), tmp_path)
+    return opened(small(), tmp_path)[0]
+
+
+def test_a_letter_is_obeyed_once(tmp_path, small, opened, monkeypatch, member):
     letter = Letter("score", 0)
     first = member.answer(letter)
-    again = opened(config, tmp_path)[0]
+    again = opened(small(), tmp_path)[0]
     monkeypatch.setattr(type(again.half), "work", lambda self, letter: pytest.fail("done twice"))
     assert torch.equal(again.answer(letter).tensors["counts"], first.tensors["counts"])
 
 
-def test_a_letter_of_an_old_round_is_refused(tmp_path, small, opened):
-    config = small()
-    split(config, tmp_path)
-    member = opened(config, tmp_path)[0]
+def test_a_letter_of_an_old_round_is_refused(member):
     member.journal.write("train", 3, "ab", {"text": torch.zeros(1)})
     assert member.answer(Letter("score", 1)).refusal == "the letter is of round 1, this client is at 3 already"
 
 
-def test_a_letter_with_nonsense_is_refused(tmp_path, small, opened):
-    config = small()
-    split(config, tmp_path)
-    member = opened(config, tmp_path)[0]
+def test_a_letter_with_nonsense_is_refused(member):
     bad = {"server.visual": torch.full((1, 2, 96), torch.inf)}
     assert "no numbers" in member.answer(Letter("train", 0, bad)).refusal
     assert "'recalibrate' means nothing to FedCoPL" in member.answer(Letter("recalibrate", 0)).refusal
@@ -192,7 +190,7 @@ def test_a_last_test_without_numbers_does_not_keep_a_federation_open(small, fede
     assert read_json(folders[0] / "closing.json")["faults"][0]["client"] == 1
 
 
-def test_a_label_phase_done_anew_trains_anew(tmp_path, small, opened):
+def test_a_label_phase_done_again_trains_again(tmp_path, small, opened):
     """Client 2 misses the scoring, the others train on labels of two clients' quota, and the server dies."""
     config = small(rounds=1)
     folders = split(config, tmp_path / "federation")
@@ -236,6 +234,6 @@ def test_two_servers_do_not_lead_one_federation(tmp_path, small, opened):
     assert serve(folders[0], Loopback(opened(config, tmp_path), meanwhile), progress=False).complete
 
 
-def test_a_journal_that_could_not_do_a_round_anew_is_refused(tmp_path):
+def test_a_journal_that_could_not_do_a_round_again_is_refused(tmp_path):
     with pytest.raises(FedCoPLError, match="keep=1 leaves nothing"):
         Journal(tmp_path, keep=1)

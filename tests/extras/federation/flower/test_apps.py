@@ -107,11 +107,14 @@ def test_an_answer_that_cannot_be_read_ends_nothing(small, carried, monkeypatch)
     assert "refused: its answer cannot be read (KeyError" in row["faults"][0]["what"]
 
 
-def test_two_of_three_nodes_are_too_few_to_hide_among(small, carried):
+@pytest.mark.parametrize(
+    ("changes", "n_nodes"), [({"n_clients": 2}, None), ({"labeller": "FPL", "method": "PromptFL"}, 2)]
+)
+def test_two_clients_are_too_few_to_hide_among(small, carried, changes, n_nodes):
     from fedcopl_lab.extras.federation.flower._secure import SecureCarrier
 
     with pytest.raises(FedCoPLError, match="2 clients take part; secure aggregation needs 3 or more"):
-        carried(small(rounds=1, labeller="FPL", method="PromptFL"), SecureCarrier, n_nodes=2, secure=True)
+        carried(small(rounds=1, **changes), SecureCarrier, n_nodes=n_nodes, secure=True)
 
 
 def test_the_secure_mean_is_the_mean_up_to_rounding(small, carried):
@@ -155,13 +158,6 @@ def test_what_a_client_sends_under_secure_aggregation_is_masked(small, carried, 
         numbers = torch.from_numpy(bytes_to_ndarray(one[1]).astype("float64")).flatten()
         assert abs(float(torch.corrcoef(torch.stack([numbers, visual]))[0, 1])) < 0.4  # 192 numbers: 5 deviations
     assert all(not record for r in seen for record in r.content.array_records.values())
-
-
-def test_two_clients_are_too_few_to_hide_among(small, carried):
-    from fedcopl_lab.extras.federation.flower._secure import SecureCarrier
-
-    with pytest.raises(FedCoPLError, match="2 clients take part; secure aggregation needs 3 or more"):
-        carried(small(rounds=1, n_clients=2), SecureCarrier, secure=True)
 
 
 def test_a_client_does_not_send_what_would_be_cut_off():

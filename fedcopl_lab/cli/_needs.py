@@ -1,15 +1,64 @@
-"""``reproduce --dry-run``: every run that is missing, with its time and memory, and what is not here to run it."""
+"""What runs need before the first one starts: data and weights on this machine, time and memory."""
 
 from collections.abc import Sequence
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.cli._inputs import missing_inputs, not_stored
+from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig
 from fedcopl_lab.paper import measured_runs
 from fedcopl_lab.store import Store
 
 
-def dry_run(configs: Sequence[RunConfig], store: Store) -> int:
+def not_stored(configs: Sequence[RunConfig], store: Store) -> list[RunConfig]:
+    """The runs that are still to be computed; one whose data are not here has no key yet and is among them."""
+    return [config for config in configs if not _stored(config, store)]
+
+
+def _stored(config: RunConfig, store: Store) -> bool:
+    try:
+        return store.run(key_of(config)).complete
+    except FedCoPLError:
+        return False
+
+
+def missing_inputs(configs: Sequence[RunConfig]) -> list[str]:
+    """One line for each data set and each model's weights that is not here, with the remedy."""
+    from fedcopl_lab.data import known_manifests, split_name, state_of
+
+    lines, known = [], known_manifests("dataset")
+    for name in sorted({split_name(config.dataset, known).whole for config in configs} & set(known)):
+        state = state_of(name)
+        if state in ("absent", "partly"):
+            lines.append(f"data set {name}: {'not here' if state == 'absent' else 'only in part here'}; "
+                         f"`fedcopl-lab data get {name}`")  # fmt: skip
+    needed = {config.clip for config in configs if isinstance(config, PromptConfig) and config.weights == "pretrained"}
+    return lines + [line for name in sorted(needed) if (line := _missing_weights(name))]
+
+
+def check_inputs(configs: Sequence[RunConfig]) -> None:
+    """Refuse to start a sweep that would stop in the middle.
+
+    Raises:
+        FedCoPLError: data or weights are missing; names all of them.
+    """
+    missing = missing_inputs(configs)
+    if missing:
+        raise FedCoPLError("these are needed and not on this machine:\n  " + "\n  ".join(missing))
+
+
+def _missing_weights(name: str) -> str:
+    from fedcopl_lab.models.openai_weights import OPENAI_MODELS, find_weights
+
+    if name not in OPENAI_MODELS:  # these are in the package
+        return ""
+    try:
+        find_weights(name)
+    except FedCoPLError as error:
+        return f"weights {name}: {error}"
+    return ""
+
+
+def list_costs(configs: Sequence[RunConfig], store: Store) -> int:
     """Print the runs and what is missing; 0 when all could start, 2 when not."""
     todo = not_stored(configs, store)
     print(f"{len(configs)} runs, {len(configs) - len(todo)} of them stored; to compute:")
@@ -52,24 +101,12 @@ def _committed_seconds(config: RunConfig) -> float | None:
 
 
 def _planned(config: RunConfig) -> tuple[float | None, float | None]:
-    from fedcopl_lab.extras.bench import measure_rates, plan_run, plan_semi_run
-    from fedcopl_lab.extras.bench.run_plan import dataset_sizes
+    if not isinstance(config, PromptConfig | SageConfig):
+        return None, None
+    from fedcopl_lab.extras.bench import plan_run
 
     try:
-        if isinstance(config, SageConfig):
-            plan = plan_semi_run(config)
-        elif isinstance(config, PromptConfig):
-            rates = measure_rates(
-                config.clip,
-                dataset_sizes(config.dataset)[2],
-                device=config.device,
-                precision=config.precision,
-                repeats=1,
-                clients=config.clients_per_forward,
-            )
-            plan = plan_run(config, rates)
-        else:
-            return None, None
+        plan = plan_run(config, repeats=1)
     except FedCoPLError:  # a model or data set whose cost is not counted
         return None, None
     return plan.seconds, plan.bytes

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import write_atomic
-from fedcopl_lab.extras.embedded.mini_recipe import MiniRecipe
+from fedcopl_lab.extras.embedded.recipes import MiniRecipe
 
 LAST, FLAT = "last.safetensors", "flat.safetensors"
 """The newest state, and the newest one before the learning rate began to fall: a longer recipe goes on from there."""
@@ -21,23 +21,14 @@ LAST, FLAT = "last.safetensors", "flat.safetensors"
 
 @dataclass(frozen=True, repr=False)
 class TrainingState:
-    """Where a training stands; batches and views follow from the seed and the epoch.
-
-    Attributes:
-        recipe: of the training.
-        epoch: epochs that are done.
-        per_epoch: steps of an epoch.
-        tensors: model and optimisers, by name.
-        curve: what was measured after each epoch.
-        seconds: time spent so far.
-    """
+    """Where a training stands; batches and views follow from the seed and the epoch."""
 
     recipe: MiniRecipe
-    epoch: int
-    per_epoch: int
-    tensors: Mapping[str, Tensor]
-    curve: tuple[Mapping[str, float], ...] = ()
-    seconds: float = 0.0
+    epoch: int  # completed epochs
+    per_epoch: int  # steps of an epoch
+    tensors: Mapping[str, Tensor]  # of model and optimisers, by name
+    curve: tuple[Mapping[str, float], ...] = ()  # what was measured after each epoch
+    seconds: float = 0.0  # time spent so far
 
     @property
     def is_flat(self) -> bool:
@@ -73,33 +64,20 @@ def restore(
 
 def write_state(folder: Path, state: TrainingState) -> None:
     """Write the state, its copy while the learning rate is flat, and the curve as ``curve.csv``."""
-    note = {
-        "recipe": asdict(state.recipe),
-        "epoch": state.epoch,
-        "per_epoch": state.per_epoch,
-        "curve": list(state.curve),
-        "seconds": state.seconds,
-    }
+    note = asdict(replace(state, tensors={}))
+    del note["tensors"]
     content = save_safetensors(dict(state.tensors), metadata={"state": json.dumps(note)})
     write_atomic(folder / LAST, content)
     if state.is_flat:
         write_atomic(folder / FLAT, content)
-    write_atomic(folder / "curve.csv", curve_text(state.curve))
-
-
-def curve_text(curve: tuple[Mapping[str, float], ...]) -> str:
-    """The curve as CSV, one line per epoch."""
-    lines = [",".join(curve[0]), *(",".join(f"{value:.6g}" for value in row.values()) for row in curve)]
-    return "\n".join(lines) + "\n"
+    rows = [",".join(f"{value:.6g}" for value in row.values()) for row in state.curve]
+    write_atomic(folder / "curve.csv", "\n".join([",".join(state.curve[0]), *rows]) + "\n")
 
 
 def find_state(folder: Path, recipe: MiniRecipe, per_epoch: int) -> TrainingState | None:
-    """The state that a training can go on from; None when the folder holds none.
+    """The state that a training can go on from; None when the folder holds none, an error when of other recipes.
 
-    A recipe that differs in its epochs alone goes on from a state whose learning rate both have flat.
-
-    Raises:
-        FedCoPLError: the folder holds states of other recipes only, or a file that is no state.
+    A recipe that differs in its epochs alone goes on from a state before either lets the learning rate fall.
     """
     found = [read_state(folder / name) for name in (LAST, FLAT) if (folder / name).is_file()]
     for state in found:
@@ -108,24 +86,18 @@ def find_state(folder: Path, recipe: MiniRecipe, per_epoch: int) -> TrainingStat
             if same or (state.is_flat and replace(state, recipe=recipe).is_flat):
                 return replace(state, recipe=recipe)
     if found:
-        raise FedCoPLError(
-            f"the state in {folder} is of {found[0].recipe}, expected {recipe}; go on with that recipe or choose "
-            "another folder"
-        )
+        remedy = "go on with that recipe or choose another folder"
+        raise FedCoPLError(f"the state in {folder} is of {found[0].recipe}, expected {recipe}; {remedy}")
     return None
 
 
 def read_state(path: Path) -> TrainingState:
-    """The state in a file.
-
-    Raises:
-        FedCoPLError: the file is none.
-    """
+    """The state in a file; an error when it holds none."""
     try:
         with safe_open(path, framework="pt") as file:
             note: dict[str, Any] = json.loads(file.metadata()["state"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-        return TrainingState(**{**note, "recipe": MiniRecipe(**note["recipe"]), "curve": tuple(note["curve"])},
-                             tensors=tensors)  # fmt: skip
+        note |= {"recipe": MiniRecipe(**note["recipe"]), "curve": tuple(note["curve"])}
+        return TrainingState(**note, tensors=tensors)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-        raise FedCoPLError(f"{path} is no state of a training ({error}); remove it to begin anew") from error
+        raise FedCoPLError(f"{path} is no state of a training ({error}); remove it to begin again") from error

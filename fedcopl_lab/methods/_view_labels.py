@@ -1,4 +1,4 @@
-"""What a client's steps noted about their pseudo-labels, joined once at the end of its round."""
+"""The pseudo-labels of all steps of one client's round, joined once at its end."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from fedcopl_lab.steps import CorrectedLabels
 
 
 @dataclass(frozen=True, repr=False)
-class Noted:
+class ViewLabels:
     """Pseudo-labels of all steps of one client's round, one row per weak view.
 
     Attributes:
@@ -33,10 +33,10 @@ class Noted:
         return len(self.places)
 
     def __repr__(self) -> str:
-        return f"Noted({len(self)} weak views, {int(self.used.sum())} labelled)"
+        return f"ViewLabels({len(self)} weak views, {int(self.used.sum())} labelled)"
 
 
-class Notes:
+class ViewLabelLog:
     """Collects steps; nothing is read back from the device before the round ends."""
 
     def __init__(self) -> None:
@@ -46,12 +46,12 @@ class Notes:
         """Keep one step."""
         self._steps.append((places, local, global_, labels))
 
-    def joined(self) -> Noted | None:
+    def joined(self) -> ViewLabels | None:
         """All steps in order; None without any."""
         if not self._steps:
             return None
         scored = [global_ for _, _, global_, _ in self._steps if global_ is not None]
-        return Noted(
+        return ViewLabels(
             places=torch.cat([places for places, _, _, _ in self._steps]),
             local=torch.cat([local for _, local, _, _ in self._steps]),
             global_=torch.cat(scored) if len(scored) == len(self._steps) else None,

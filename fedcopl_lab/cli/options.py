@@ -1,0 +1,47 @@
+"""What several commands share: the profile, ``NAME=VALUE`` settings, and the folder of the figures."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._files import checkout_root
+
+
+def add_profile(parser: argparse.ArgumentParser) -> None:
+    """Add ``--profile``."""
+    parser.add_argument("--profile", help="smoke, mini or paper (default: $FEDCOPL_LAB_PROFILE, else smoke)")
+
+
+def add_settings(parser: argparse.ArgumentParser, flag: str, text: str) -> None:
+    """Add a flag that may be repeated; its pairs go to ``options.settings``, for :func:`parse_settings`."""
+    parser.add_argument(flag, action="append", default=[], dest="settings", metavar="NAME=VALUE", help=text)
+
+
+def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
+    """The settings by name.
+
+    Raises:
+        FedCoPLError: a pair without ``=`` or without a name.
+
+    >>> parse_settings(["beta=0.05", "labeller=FPL", "q_conf=null"])
+    {'beta': 0.05, 'labeller': 'FPL', 'q_conf': None}
+    """
+    settings = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise FedCoPLError(f"{pair!r} is no setting; expected NAME=VALUE, such as beta=0.05")
+        try:
+            settings[name] = text if name == "labeller" else json.loads(text)  # a labeller is called "true"
+        except ValueError:
+            settings[name] = text
+    return settings
+
+
+def figures_folder(profile: str = "smoke") -> Path:
+    """``figures/`` of the checkout, else of the current folder; ``figures/PROFILE`` for all but smoke."""
+    folder = (checkout_root() or Path.cwd()) / "figures"
+    return folder if profile == "smoke" else folder / profile

@@ -1,0 +1,205 @@
+"""What is measured on a trained embedded model, and the model card and manifest that say it."""
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import open_clip
+import torch
+from jaxtyping import Float, Int64, UInt8
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from torch import Tensor
+
+from fedcopl_lab.data import Dataset, load_dataset, load_manifest, resized, seen_positions, seen_sha256
+from fedcopl_lab.extras.embedded import captions
+from fedcopl_lab.extras.embedded.captions import DIGIT_WORDS, PHOTO_SETS, TEMPLATES, ZERO_SHOT_TEMPLATE
+from fedcopl_lab.extras.embedded.glyphs import HELD_OUT_FACES, TRAIN_FACES, Distortion, draw_glyphs
+from fedcopl_lab.extras.embedded.recipes import MiniRecipe
+from fedcopl_lab.extras.embedded.seen_draw import TAILS
+from fedcopl_lab.models.checkpoint import model_config
+from fedcopl_lab.models.clip import MINI, CLIPBundle
+from fedcopl_lab.seeding import torch_generator
+
+_HELD_OUT_GLYPHS = 2000
+_HARDER = 4 / 3  # the bend, turn and slant of the harder held-out glyphs over those of training
+_TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Accuracy of a frozen model with one caption for each class."""
+
+    overall: float  # share of all images that are right, 0..1
+    per_class: tuple[float, ...]  # the same share for each class, in label order
+    predicted: tuple[float, ...]  # share of the images that each class is predicted for
+
+    def __repr__(self) -> str:
+        low, high = min(self.per_class), max(self.per_class)
+        return f"Accuracy(overall={self.overall:.3f}, per_class={low:.2f}..{high:.2f})"
+
+
+def evaluate_tiny(clip: CLIPBundle, templates: tuple[str, ...] = (ZERO_SHOT_TEMPLATE,)) -> list[Accuracy]:
+    """Zero-shot accuracy on all 1,797 handwritten digits of scikit-learn, for each caption template.
+
+    Args:
+        clip: a frozen model, on the CPU; the digits are enlarged to its size.
+        templates: captions with one ``{}`` for the digit's word.
+
+    >>> evaluate_tiny(lab.load_clip("tiny"))[0].per_class[0] > 0.2
+    True
+    """
+    digits = load_dataset("digits")
+    features = _image_features(clip, resized(digits.images, clip.image_size), at_once=256)
+    return [_accuracy(clip, features, digits.labels, template, DIGIT_WORDS) for template in templates]
+
+
+def evaluate_photos(clip: CLIPBundle, dataset: Dataset) -> Accuracy:
+    """Accuracy on a data set's test images with the set's own template, before any training of prompts."""
+    features = _image_features(clip, dataset.images[dataset.test_indices], at_once=512)
+    return _accuracy(clip, features, dataset.test_labels, dataset.template, dataset.class_names)
+
+
+def _held_out_accuracy(clip: CLIPBundle, distortion: Distortion) -> float:
+    """Accuracy on printed digits of the faces that are never trained on."""
+    generator = torch_generator(0, "tiny-held-out")
+    glyphs = draw_glyphs(_HELD_OUT_GLYPHS, generator, faces=HELD_OUT_FACES, distortion=distortion)
+    features = _image_features(clip, resized(glyphs.pixels, clip.image_size), at_once=256)
+    return _accuracy(clip, features, glyphs.labels, ZERO_SHOT_TEMPLATE, DIGIT_WORDS).overall
+
+
+@torch.no_grad()
+def _image_features(clip: CLIPBundle, images: UInt8[Tensor, "n 3 h w"], at_once: int) -> Float[Tensor, "n width"]:
+    parts = images.split(at_once)
+    return torch.cat([clip.model.encode_image(clip.to_input(part), normalize=True) for part in parts])
+
+
+@torch.no_grad()
+def _accuracy(
+    clip: CLIPBundle,
+    features: Float[Tensor, "n width"],
+    labels: Int64[Tensor, "n"],
+    template: str,
+    names: Sequence[str],
+) -> Accuracy:
+    texts = clip.model.encode_text(clip.tokenizer([template.format(name) for name in names]), normalize=True)
+    chosen = (features @ texts.T).argmax(dim=1)
+    right = (chosen == labels).double()
+    per_class = tuple(right[labels == label].mean().item() for label in range(len(names)))
+    return Accuracy(
+        right.mean().item(), per_class, tuple((chosen.bincount(minlength=len(names)) / len(chosen)).tolist())
+    )
+
+
+def make_card(clip: CLIPBundle, recipe: dict[str, Any], *, minutes: float, n_bytes: int) -> dict[str, Any]:
+    """Measure a trained model of digits and put everything a reader must know about it in one table."""
+    digits, bare = evaluate_tiny(clip, (ZERO_SHOT_TEMPLATE, "{}."))
+    trained_on = Distortion(**recipe["distortion"])
+    measured = {
+        "train_faces": list(TRAIN_FACES),
+        "held_out_faces": list(HELD_OUT_FACES),
+        "templates": list(TEMPLATES),
+        "zero_shot_template": ZERO_SHOT_TEMPLATE,
+        "digits_accuracy": round(digits.overall, 4),
+        "digits_accuracy_per_class": _round(digits.per_class),
+        "digits_accuracy_bare_word": round(bare.overall, 4),
+        "held_out_accuracy": round(_held_out_accuracy(clip, trained_on), 4),
+        "held_out_harder_accuracy": round(_held_out_accuracy(clip, trained_on.stronger(_HARDER)), 4),
+    }
+    card = _card(clip, recipe, measured, minutes, n_bytes)
+    return card | {"versions": {"matplotlib": matplotlib.__version__, **card["versions"]}}
+
+
+def mini_card(
+    clip: CLIPBundle,
+    recipe: MiniRecipe,
+    *,
+    minutes: float,
+    n_bytes: int,
+    held_out: dict[str, float],
+    root: str | Path | None = None,
+) -> dict[str, Any]:
+    """The same of `mini`, measured on both test sets; ``held_out``: last accuracies on held-out training images."""
+    found = {name: evaluate_photos(clip, load_dataset(name, root)) for name in PHOTO_SETS}
+    measured = {
+        "seen": {name: {"images": len(seen_positions(name)), "sha256": seen_sha256(name)} for name in PHOTO_SETS},
+        "templates": list(captions.PHOTO_TEMPLATES),
+        "accuracy": _round({name: one.overall for name, one in found.items()}),
+        "accuracy_per_class": _round({name: one.per_class for name, one in found.items()}),
+        "predicted_share_per_class": _round({name: one.predicted for name, one in found.items()}),
+        "held_out_accuracy": _round(held_out),
+    }
+    return _card(clip, asdict(recipe), measured, minutes, n_bytes, ", shared with other work")
+
+
+def _card(
+    clip: CLIPBundle, recipe: dict[str, Any], measured: dict[str, Any], minutes: float, n_bytes: int, others: str = ""
+) -> dict[str, Any]:
+    return {
+        "name": clip.name,
+        "file": f"{clip.name}.safetensors",
+        "sha256": clip.sha256,
+        "bytes": n_bytes,
+        "licence": "MIT",
+        "parameters": sum(weight.numel() for weight in clip.model.parameters()),
+        "logit_scale": round(float(clip.model.logit_scale.exp()), 2),
+        "recipe": recipe,
+        **measured,
+        "minutes": round(minutes, 1),
+        "hardware": f"CPU ({platform.machine()}), {os.cpu_count()} cores{others}",
+        "versions": {"open_clip": open_clip.__version__, "python": platform.python_version()}
+        | {"torch": torch.__version__.split("+")[0]},
+    }
+
+
+def _round(shares: Any) -> Any:
+    """Four digits of a share, of all in a sequence, or of all in a mapping."""
+    if isinstance(shares, dict):
+        return {name: _round(share) for name, share in shares.items()}
+    return round(shares, 4) if isinstance(shares, float) else [round(share, 4) for share in shares]
+
+
+def card_files(card: dict[str, Any]) -> dict[str, str]:
+    """The card as data, as a page and as a manifest: file name -> text."""
+    name, photos = card["name"], card["name"] == MINI
+    values = card | {"titles": _TITLES, "photos": photos} | (_of_photos(card) if photos else _of_digits(card))
+    return {
+        f"{name}.card.json": json.dumps(card, indent=2, ensure_ascii=False) + "\n",
+        f"{name}.md": _render("mini.md.j2" if photos else "tiny.md.j2", values),
+        f"{name}.toml": _render("manifest.toml.j2", values),
+    }
+
+
+def _of_digits(card: dict[str, Any]) -> dict[str, Any]:
+    """What a page says that is not in the card."""
+    fillers = {"fillers": captions.FILLER_TEMPLATES, "most_fillers": captions.MOST_FILLER_WORDS}
+    fillers["filler_words"] = len(captions.FILLER_WORDS)
+    tower = model_config(card["name"])["vision_cfg"]
+    return {"tower": tower, "bend": card["recipe"]["distortion"], "words": DIGIT_WORDS, **fillers}
+
+
+def _of_photos(card: dict[str, Any]) -> dict[str, Any]:
+    classes = {name: load_manifest(name).classes for name in PHOTO_SETS}
+    pairs = zip(card["accuracy_per_class"]["cifar100"], classes["cifar100"], strict=True)
+    ordered = [f"{name} {100 * share:.0f} %" for share, name in sorted(pairs, reverse=True)]
+    return {"tails": TAILS, "coarse": len(captions.COARSE), "classes": classes, "ordered": ordered}
+
+
+def _render(template: str, values: dict[str, Any]) -> str:
+    environment = Environment(
+        undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True, loader=FunctionLoader(_source)
+    )
+    formats = {"thousands": "{:,}", "short": "{:g}"}
+    environment.filters |= {name: form.format for name, form in formats.items()}
+    shares = {"percent": "{:.1f} %", "whole": "{:.0f} %", "number": "{:.0f}"}
+    environment.filters |= {name: lambda share, form=form: form.format(100 * share) for name, form in shares.items()}
+    return environment.get_template(template).render(values)
+
+
+def _source(name: str) -> str:
+    return resources.files("fedcopl_lab.extras.embedded").joinpath(name).read_text(encoding="utf-8")
