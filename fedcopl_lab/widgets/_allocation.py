@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.report._style import BLUE, FAINT, INK, ORANGE, QUIET, Picture, percent_axis, style
+from fedcopl_lab.report.looks import BLUE, FAINT, INK, ORANGE, QUIET, Picture, light_grid, style
 from fedcopl_lab.steps import allocate, filter_confident, select_top
 from fedcopl_lab.widgets import _controls as controls
 from fedcopl_lab.widgets._bubbles import Bubbles
@@ -170,7 +170,7 @@ class AllocationScene:
         self._axes = axes
         class_axis(axes, names, label=False)
         axes.set_ylabel("images")
-        percent_axis(axes)
+        light_grid(axes)
         x = np.arange(len(names))
         self._kept = axes.bar(x - _BAR, x * 0.0, 0.9 * _BAR, facecolor=FAINT, edgecolor=QUIET, linewidth=0.7)
         self._asked = axes.bar(x, x * 0.0, 0.9 * _BAR, facecolor="white", edgecolor=INK, linewidth=0.9)

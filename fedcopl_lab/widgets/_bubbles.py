@@ -11,7 +11,7 @@ from matplotlib.path import Path
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 
-from fedcopl_lab.report._style import INK, ORANGE
+from fedcopl_lab.report.looks import INK, ORANGE
 from fedcopl_lab.widgets._canvas import class_axis, every_few, moving_title
 
 _TINT, _EDGE = "#a9cfe8", "#3d7ea6"

@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 from PIL import Image
 
-from fedcopl_lab.report._style import QUIET, Picture, style
+from fedcopl_lab.report.looks import QUIET, Picture, style
 
 WIDTH = 8.6
 """Inches: fills the text column of a notebook."""

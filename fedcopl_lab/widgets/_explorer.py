@@ -11,7 +11,7 @@ import ipywidgets
 from traitlets import TraitError
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.report._style import Picture, file_bytes
+from fedcopl_lab.report.looks import Picture, file_bytes
 from fedcopl_lab.widgets._canvas import DPI, WIDTH, Painter
 
 P = TypeVar("P")

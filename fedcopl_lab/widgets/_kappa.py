@@ -9,7 +9,7 @@ import torch
 from matplotlib.axes import Axes
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.report._style import BLUE, FAINT, GREEN, INK, ORANGE, QUIET, Picture, percent_axis, style
+from fedcopl_lab.report.looks import BLUE, FAINT, GREEN, INK, ORANGE, QUIET, Picture, light_grid, style
 from fedcopl_lab.steps import correct_pseudo_labels
 from fedcopl_lab.widgets import _controls as controls
 from fedcopl_lab.widgets._canvas import DASHED, fixed_figure, moving_title, panel
@@ -160,7 +160,7 @@ class KappaScene:
         axes.set_ylim(-0.03, 1.04)
         axes.set_xlabel("discrepancy of the confidences, ΔC = |local − global|", labelpad=2)
         axes.set_ylabel("λ, weight of the local label")
-        percent_axis(axes)
+        light_grid(axes)
         axes.axhline(0.5, color=QUIET, linewidth=0.8, linestyle=DASHED, zorder=0)
         self._x = np.linspace(0, 1, 201)
         (self._line,) = axes.plot(self._x, self._x, color=INK, linewidth=1.2, zorder=1)
@@ -179,7 +179,7 @@ class KappaScene:
         self._batch = axes
         names = ("local label", "corrected", "global label")
         axes = panel(self.figure, (0.665, 0.455, 0.315, 0.22), "Mean weight of the true class in the labels (%)")
-        percent_axis(axes, "x")
+        light_grid(axes, "x")
         axes.set_xlim(0, 100)
         axes.set_yticks(range(3), names)
         axes.set_ylim(2.55, -0.55)

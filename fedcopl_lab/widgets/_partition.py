@@ -9,7 +9,7 @@ import numpy as np
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.data import Federation, load_dataset, partition
 from fedcopl_lab.data import heterogeneity as measure
-from fedcopl_lab.report._style import FAINT, ORANGE, QUIET, Picture, percent_axis, style
+from fedcopl_lab.report.looks import FAINT, ORANGE, QUIET, Picture, light_grid, style
 from fedcopl_lab.widgets import _controls as controls
 from fedcopl_lab.widgets._bubbles import Bubbles
 from fedcopl_lab.widgets._canvas import every_few, fixed_figure, nice_top, panel
@@ -167,7 +167,7 @@ class PartitionScene:
         self._train = Bubbles(panel(self.figure, (0.05, 0.365, 0.445, 0.58), ""), names)
         self._other = Bubbles(panel(self.figure, (0.55, 0.365, 0.445, 0.58), ""), names)
         axes = panel(self.figure, (0.05, 0.095, 0.945, 0.165), "Images of each client")
-        percent_axis(axes)
+        light_grid(axes)
         axes.tick_params(length=0)
         axes.set_xlabel("client", labelpad=2)
         self._sizes = axes

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.report._style import BLUE, FAINT, GREEN, INK, LOOKS, ORANGE, QUIET, Picture, percent_axis, style
+from fedcopl_lab.report.looks import BLUE, FAINT, GREEN, INK, LOOKS, ORANGE, QUIET, Picture, light_grid, style
 from fedcopl_lab.store import Run
 from fedcopl_lab.widgets import _controls as controls
 from fedcopl_lab.widgets._bubbles import Bubbles
@@ -151,7 +151,7 @@ class RoundScene:
         of_sage = played.has("both", "agreement")
         where = "its pool" if of_sage else "its own test images"
         axes = panel(self.figure, _PLACES["clients"], f"Accuracy of each client on {where} (%)")
-        percent_axis(axes)
+        light_grid(axes)
         axes.set_xlim(-0.6, max(clients, 1) - 0.4)
         _to_hundred(axes)
         axes.set_xticks(every_few(max(clients, 1), 20))
@@ -175,7 +175,7 @@ class RoundScene:
 
     def _over_rounds(self, place: str, title: str, rounds: Any) -> Axes:
         axes = panel(self.figure, _PLACES[place], title)
-        percent_axis(axes)
+        light_grid(axes)
         axes.set_xlim(0.6, len(rounds) + 0.4)
         axes.set_xticks([at + 1 for at in every_few(len(rounds), 13)])
         axes.set_xlabel("round", labelpad=2)

@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 
 from fedcopl_lab.data import heterogeneity
 from fedcopl_lab.methods import PhaseCounts, copl, phase_counts
-from fedcopl_lab.report._style import BLUE, FAINT, GREEN, INK, ORANGE, QUIET, percent_axis, style
+from fedcopl_lab.report.looks import BLUE, FAINT, GREEN, INK, ORANGE, QUIET, light_grid, style
 from fedcopl_lab.steps import FilteredSet, filter_confident, log_odds
 from fedcopl_lab.steps._confidence import entropy
 from fedcopl_lab.widgets._canvas import DASHED, class_axis, fixed_figure, nice_top, panel
@@ -141,12 +141,12 @@ class ThresholdScene:
                              label="quota")  # fmt: skip
         taken.add_line(self._quota)
         for axes, columns in ((mix, 2), (taken, 4)):
-            percent_axis(axes)
+            light_grid(axes)
             axes.legend(loc="lower right", bbox_to_anchor=(1.01, 0.98), ncols=columns,
                         handlelength=1.1, handletextpad=0.4, columnspacing=1.0)  # fmt: skip
         mix.set_ylabel("% of images")
         taken.set_ylabel("images")
-        percent_axis(right, "x")
+        light_grid(right, "x")
         right.set_xlim(0, 100)
         right.set_yticks(range(len(_STAGES)), list(_STAGES.values()))
         right.set_ylim(len(_STAGES) - 0.45, -0.55)

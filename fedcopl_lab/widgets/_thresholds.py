@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from fedcopl_lab.report._style import Picture
+from fedcopl_lab.report.looks import Picture
 from fedcopl_lab.widgets import _controls as controls
 from fedcopl_lab.widgets._explorer import Explorer
 from fedcopl_lab.widgets._sources import DATASETS, Catalogue, Scores

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import fedcopl_lab as lab
 from fedcopl_lab.extras.bench.widgets import made_up_opinions, made_up_rounds, made_up_scores
-from fedcopl_lab.report._style import file_bytes
+from fedcopl_lab.report.looks import file_bytes
 from fedcopl_lab.widgets._allocation import AllocationParams, AllocationScene, draw_allocation
 from fedcopl_lab.widgets._canvas import Painter, nice_top, to_png
 from fedcopl_lab.widgets._kappa import KappaParams, KappaScene, draw_kappa

@@ -21,8 +21,8 @@ def bench(options: argparse.Namespace) -> int:
     from fedcopl_lab.engine import environment
     from fedcopl_lab.engine._local import check_device
     from fedcopl_lab.extras.bench import bench_step
-    from fedcopl_lab.report import draw_bench
-    from fedcopl_lab.report._style import file_bytes
+    from fedcopl_lab.extras.bench.picture import draw_bench
+    from fedcopl_lab.report.looks import file_bytes
 
     check_device(options.device)
     folder = prepare(options)

@@ -16,7 +16,7 @@ def bench(options: argparse.Namespace) -> int:
 
     from fedcopl_lab.engine import environment
     from fedcopl_lab.extras.bench import bench_widgets, draw_widget_bench
-    from fedcopl_lab.report._style import file_bytes
+    from fedcopl_lab.report.looks import file_bytes
 
     folder = prepare(options)
     print("one move of each explorer, from the new value to the finished picture, on made-up data")

@@ -13,18 +13,7 @@ import pandas as pd
 import torch
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.report._style import (
-    BLUE,
-    DOUBLE,
-    FAINT,
-    INK,
-    QUIET,
-    Picture,
-    file_bytes,
-    new_figure,
-    percent_axis,
-    style,
-)
+from fedcopl_lab.report.looks import BLUE, DOUBLE, FAINT, INK, QUIET, Picture, file_bytes, light_grid, new_figure, style
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.widgets._allocation import AllocationScene, explore_allocation
 from fedcopl_lab.widgets._canvas import DASHED
@@ -158,7 +147,7 @@ def draw_widget_bench(table: pd.DataFrame) -> Picture:
         axes.set_yticks(places, list(table["widget"]))
         axes.invert_yaxis()
         axes.set_xlabel("milliseconds from a move to the finished picture (median; dashed: the limit)")
-        percent_axis(axes, "x")
+        light_grid(axes, "x")
         figure.legend(loc="outside upper center", ncols=3)
     return figure
 
