@@ -96,7 +96,7 @@ def beside_markdown(item: Item | str, profile: str) -> str:
         for column in printed:
             mean, std = (values["measured", column, name][row] for name in ("mean", "std"))
             texts += [number_text(values["paper", column, "mean"][row]), number_text(mean, std)]
-        if set(texts) != {"–"}:
+        if set(texts[1::2]) != {"–"}:  # a row that was measured
             rows.append([row, *texts])
     return _markdown(["", *(name for column in printed for name in (f"{column}: paper", profile))], rows)
 
