@@ -1,7 +1,8 @@
 """fedcopl_lab: open up FedCoPL and SAGE step by step, and get every table and figure back.
 
 >>> import fedcopl_lab as lab
->>> run = lab.run(lab.configure("smoke"))
+>>> lab.configure("smoke")
+PromptConfig(smoke: FedCoPL+CoPL digits β=0.1 seed=0)
 """
 
 from typing import TYPE_CHECKING
@@ -10,29 +11,22 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._lazy import lazy_names
 from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig, configure
 
-_STEPS = (
-    "Allocation", "CorrectedLabels", "Evaluation", "FilteredSet", "LocalUpdate", "Predictions", "PromptState",
-    "PseudoLabels", "aggregate", "allocate", "correct_pseudo_labels", "cosine_distance", "drift_diversity",
-    "evaluate", "filter_confident", "select_top", "train_round", "zero_shot",
-)  # fmt: skip
-_DATA = (
-    "Dataset", "Federation", "Shard", "dirichlet_partition", "iid_partition", "load_dataset", "partition",
-    "quantity_partition",
-)  # fmt: skip
-_MODELS = ("CLIPBundle", "PromptedCLIP", "ResNet8", "draw_resnet8", "load_clip")
-
-_WHERE = {
-    **dict.fromkeys(_STEPS, ".steps"),
-    **dict.fromkeys(_DATA, ".data"),
-    **dict.fromkeys(_MODELS, ".models"),
-    **dict.fromkeys(("run", "sweep"), ".engine"),
-    "train_embedded": ".extras.embedded",
-    **dict.fromkeys(("Run", "Store", "runs"), ".store"),
-    **{part: f".{part}" for part in ("paper", "report", "widgets")},
+_NAMES = {
+    ".steps": "Allocation CorrectedLabels Evaluation FilteredSet LocalUpdate Predictions PromptState PseudoLabels "
+    "aggregate allocate correct_pseudo_labels cosine_distance drift_diversity evaluate filter_confident select_top "
+    "train_round zero_shot",
+    ".data": "Dataset Federation Shard dirichlet_partition iid_partition load_dataset partition quantity_partition",
+    ".models": "CLIPBundle PromptedCLIP ResNet8 draw_resnet8 load_clip",
+    ".engine": "round run sweep",
+    ".extras.embedded": "train_embedded",
+    ".store": "Run Store runs",
 }
+_PACKAGES = "config data engine extras methods models paper report seeding steps store widgets"
+_WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
+_WHERE |= {name: f".{name}" for name in _PACKAGES.split()}
 
 if TYPE_CHECKING:  # the same names, for type checkers and editors
-    from fedcopl_lab import paper, report, widgets
+    from fedcopl_lab import config, data, engine, extras, methods, models, paper, report, seeding, steps, store, widgets
     from fedcopl_lab.data import (
         Dataset,
         Federation,
@@ -43,7 +37,7 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
         partition,
         quantity_partition,
     )
-    from fedcopl_lab.engine import run, sweep
+    from fedcopl_lab.engine import round, run, sweep
     from fedcopl_lab.extras.embedded.train import train_embedded
     from fedcopl_lab.models import CLIPBundle, PromptedCLIP, ResNet8, draw_resnet8, load_clip
     from fedcopl_lab.steps import (

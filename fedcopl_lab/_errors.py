@@ -7,6 +7,8 @@ class FedCoPLError(ValueError):
     The command line prints it without a traceback and exits with status 2.
 
     >>> raise FedCoPLError("q_conf=1.5 is outside [0, 1]; choose a quantile level such as 0.5")
+    Traceback (most recent call last):
+    fedcopl_lab._errors.FedCoPLError: q_conf=1.5 is outside [0, 1]; choose a quantile level such as 0.5
     """
 
 

@@ -4,9 +4,7 @@ import hashlib
 from functools import lru_cache
 
 from fedcopl_lab.config import PromptConfig, RunConfig, run_key
-from fedcopl_lab.data import known_manifests, load_manifest, read_manifest_table
-from fedcopl_lab.data._seen import TAILS, seen_sha256
-from fedcopl_lab.data._subset import split_name
+from fedcopl_lab.data import SEEN_SETS, known_manifests, load_manifest, read_manifest_table, seen_sha256, split_name
 
 
 def key_of(config: RunConfig) -> str:
@@ -20,7 +18,7 @@ def _data_sha(name: str) -> str:
     if name in known_manifests("dataset") and load_manifest(name).content_known:
         manifest = load_manifest(name)
         pinned: tuple[str, ...] = (manifest.content_sha256, manifest.split_sha256)
-    elif (part := split_name(name, TAILS)).unseen:  # a recorded draw: needs no images
+    elif (part := split_name(name, SEEN_SETS)).unseen:  # a recorded draw: needs no images
         manifest = load_manifest(part.whole)
         pinned = (manifest.content_sha256, manifest.split_sha256, seen_sha256(part.whole), name)
     else:

@@ -12,7 +12,9 @@ def lazy_names(package: str, where: Mapping[str, str]) -> tuple[Callable[[str], 
         package: the package's ``__name__``.
         where: public name -> module, relative to the package; a name that is the module's own stands for the module.
 
-    >>> __getattr__, __dir__ = lazy_names(__name__, {"load_dataset": "._datasets"})
+    >>> load, names = lazy_names("fedcopl_lab", {"runs": ".store"})
+    >>> names(), load("runs").__name__
+    (['runs'], 'runs')
     """
 
     def load(name: str) -> Any:
@@ -21,7 +23,4 @@ def lazy_names(package: str, where: Mapping[str, str]) -> tuple[Callable[[str], 
         module = importlib.import_module(where[name], package)
         return module if where[name] == f".{name}" else getattr(module, name)
 
-    def names() -> list[str]:
-        return sorted(where)
-
-    return load, names
+    return load, lambda: sorted(where)

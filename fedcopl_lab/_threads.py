@@ -8,7 +8,7 @@ import torch
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """Compute with so many threads, as a recipe or a run key names them: another count may round sums differently."""
+    """Compute with so many threads, then as before."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

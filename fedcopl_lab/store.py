@@ -12,25 +12,25 @@ import pandas as pd
 from filelock import FileLock, Timeout
 
 from fedcopl_lab._errors import FedCoPLError, StoreError
-from fedcopl_lab._files import store_root, to_json, write_atomic
-from fedcopl_lab._run_files import REMEDY, read_table, read_tensors, tensor_bytes
-from fedcopl_lab.config import PromptConfig, RunConfig, config_from, setting_names
+from fedcopl_lab._files import REMEDY, read_table, read_tensors, store_root, tensor_bytes, to_json, write_atomic
+from fedcopl_lab._html import folded, table
+from fedcopl_lab.config import STORED_NAMES, PromptConfig, RunConfig, config_from, setting_names
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 class Run:
-    """One stored run, complete or under way.
+    """One stored run, complete or under way; ``lab.run`` computes one, ``lab.runs`` lists all.
 
     Its folder holds ``config.json``, ``split.json`` (which client has which images), ``rounds/NNNN.json``
     (one row per round), ``state-NNNN.safetensors`` (prompts and pseudo-labels after the last round) and, once
     complete, ``result.json``. The same run key gives the same bytes of these; ``environment.json`` and
     ``seconds.json`` say where and how fast, and differ.
 
-    >>> run = lab.run(lab.configure("smoke", seed=1))
-    >>> run.rows["round"].tolist()
-    [1, 2, 3, 4]
+    >>> run = lab.run(lab.configure("smoke", method="zero-shot"), progress=False)
+    >>> run.complete, run.rows["round"].tolist()
+    (True, [0])
 
     Shown in notebook ``00_quickstart``.
     """
@@ -57,10 +57,8 @@ class Run:
         except StoreError:
             raise
         except (TypeError, FedCoPLError) as error:
-            raise StoreError(
-                f"{path} does not fit this version ({error}); read it with the version that wrote it, or remove its "
-                "run folder"
-            ) from error
+            way_out = "read it with the version that wrote it, or remove its run folder"
+            raise StoreError(f"{path} does not fit this version ({error}); {way_out}") from error
 
     @property
     def result(self) -> dict[str, Any]:
@@ -99,18 +97,16 @@ class Run:
     @property
     def rows(self) -> pd.DataFrame:
         """One row per round: accuracies, losses, drift, pseudo-label accuracy, bytes."""
-        return pd.DataFrame(
-            [{k: v for k, v in row.items() if not isinstance(v, dict | list)} for row in self.records()]
-        )
+        return pd.DataFrame([_single_numbers(row) for row in self.records()])
 
     @property
     def clients(self) -> pd.DataFrame:
         """One row per round and client: accuracy, test images, selected images, pseudo-label accuracy."""
+        frames = []
         try:
-            frames = [
-                pd.DataFrame(row["clients"]).rename_axis("client").reset_index().assign(round=row["round"])
-                for row in self.records()
-            ]
+            for row in self.records():
+                frame = pd.DataFrame(row["clients"]).rename_axis("client").reset_index()
+                frames.append(frame.assign(round=row["round"]))
         except (KeyError, TypeError, ValueError) as error:
             raise StoreError(f"a row of {self.path} holds no clients as they are stored ({error}); {REMEDY}") from error
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
@@ -154,8 +150,16 @@ class Run:
         return max((int(path.stem) for path in self._row_files()), default=0)
 
     def __repr__(self) -> str:
-        state = "complete" if self.complete else f"{self.rounds_done()} rounds stored"
-        return f"Run({self.key}: {self.config.label}, {state})"
+        return f"Run({self.key}: {self.config.label}, {self._progress()})"
+
+    def _repr_html_(self) -> str:
+        last = {"state": self._progress(), "seconds": self.seconds} | (self.result if self.complete else {})
+        shown, rows = self.rows.iloc[:, :6], list(last.items())[:6]
+        rounds = folded(f"{len(shown)} rounds", table(shown.to_numpy().tolist(), list(map(str, shown))))
+        return table(rows, caption=f"{self.config.label} ({self.key})") + rounds + self.config._repr_html_()
+
+    def _progress(self) -> str:
+        return "complete" if self.complete else f"{self.rounds_done()} of {self.config.rounds} rounds stored"
 
     def _row_files(self) -> list[Path]:
         return sorted(path for path in (self.path / "rounds").glob("[0-9]*.json") if path.stem.isdecimal())
@@ -184,9 +188,11 @@ class Run:
         """Mark the run complete with its last row."""
         last = self.records()[-1]
         self._drop_older_states(last["round"])  # a kill may have left one behind the last row
-        write_atomic(
-            self.path / "result.json", to_json({k: v for k, v in last.items() if not isinstance(v, dict | list)})
-        )
+        write_atomic(self.path / "result.json", to_json(_single_numbers(last)))
+
+
+def _single_numbers(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if not isinstance(value, dict | list)}
 
 
 class Store:
@@ -209,9 +215,8 @@ class Store:
         """The one stored run whose key starts with ``prefix``."""
         found = [run for run in self.runs() if run.key.startswith(prefix)]
         if len(found) != 1:
-            raise FedCoPLError(
-                f"{len(found)} stored runs start with {prefix!r}; expected one: see `fedcopl-lab runs list`"
-            )
+            several = f"{len(found)} stored runs start with {prefix!r}"
+            raise FedCoPLError(f"{several}; expected one: see `fedcopl-lab runs list`")
         return found[0]
 
     def runs(self) -> list[Run]:
@@ -227,16 +232,15 @@ class Store:
             Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
             lock.acquire()
         except OSError as error:
-            raise StoreError(
-                f"cannot write to the run store {self.root}: {error.strerror}; make it writable or set FEDCOPL_LAB_HOME"
-            ) from error
+            way_out = "make it writable or set FEDCOPL_LAB_HOME"
+            raise StoreError(f"cannot write to the run store {self.root}: {error.strerror}; {way_out}") from error
         try:
             yield run
         finally:
             lock.release()
 
     def remove_incomplete(self) -> list[str]:
-        """Delete runs that were never finished and that nobody is computing now; returns their keys."""
+        """Delete runs that are not complete and that no process computes now; returns their keys."""
         gone = []
         for run in self.runs():
             with suppress(Timeout), FileLock(self.root / ".locks" / f"{run.key}.lock", timeout=0):
@@ -247,7 +251,7 @@ class Store:
 
 
 def runs(store: Store | None = None, **filters: Any) -> pd.DataFrame:
-    """All stored runs as a table, newest settings and last numbers side by side.
+    """All stored runs as a table; ``lab.run`` computes a single one, which is a ``Run``.
 
     Args:
         store: where to look; None takes the default store.
@@ -259,17 +263,20 @@ def runs(store: Store | None = None, **filters: Any) -> pd.DataFrame:
     Raises:
         FedCoPLError: a filter that is no setting.
 
-    >>> lab.runs(method="FedCoPL", beta=0.1)[["seed", "accuracy"]]
+    >>> run = lab.run(lab.configure("smoke", method="zero-shot"), progress=False)
+    >>> len(lab.runs(method="zero-shot", beta=0.1)), lab.runs(method="FedCoPL").empty
+    (1, True)
 
     Shown in notebook ``00_quickstart``.
     """
-    unknown = set(filters) - setting_names()
+    wanted = {STORED_NAMES.get(name, name): value for name, value in filters.items()}
+    unknown = set(wanted) - {STORED_NAMES.get(name, name) for name in setting_names()}
     if unknown:
         raise FedCoPLError(f"unknown settings {sorted(unknown)}; expected settings such as method or beta")
     rows = []
     for run in (store or Store()).runs():
         settings = run.config.as_dict()
-        if all(settings.get(name) == value for name, value in filters.items()):
+        if all(settings.get(name) == value for name, value in wanted.items()):
             last = run.result if run.complete else {}
             rows.append({"key": run.key, "complete": run.complete, **settings, **last, "seconds": run.seconds})
     return pd.DataFrame(rows)

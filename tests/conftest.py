@@ -62,19 +62,17 @@ def power_cut(monkeypatch):
     """Function: a run of which so many rounds are stored when the process ends; the next call has to go on."""
 
     def cut(config: lab.RunConfig, store: Store, after: int) -> Run:
-        from fedcopl_lab.methods import PromptMethod, SemiMethod
+        from fedcopl_lab.methods import Method
 
-        def ends_after(step):
-            def stepped(self, state):
-                if state.round == after:
-                    raise RuntimeError("power cut")
-                return step(self, state)
+        step = Method.step
 
-            return stepped
+        def stepped(self, state):
+            if state.round == after:
+                raise RuntimeError("power cut")
+            return step(self, state)
 
         with monkeypatch.context() as patch:
-            for kind in (PromptMethod, SemiMethod):
-                patch.setattr(kind, "step", ends_after(kind.step))
+            patch.setattr(Method, "step", stepped)
             with pytest.raises(RuntimeError, match="power cut"):
                 lab.run(config, store, progress=False)
         run = store.run(key_of(config))

@@ -1,107 +1,147 @@
-"""Configurations: what they refuse, and how profiles and modes fill them."""
+"""Configurations: what they refuse, how profiles and modes fill them, and how a notebook shows them."""
 
 import dataclasses
+import inspect
 import math
-from typing import Literal, get_args, get_origin
 
 import pytest
+from IPython.core.completer import IPCompleter, provisionalcompleter
+from other_values import literal_choices, types_of
 
-from fedcopl_lab import FedCoPLError, PromptConfig, configure
-from fedcopl_lab.config import AUTHORS_MODE, METHODS, NATIVE_MODE, PROFILES, cpl_levels
+from fedcopl_lab import FedCoPLError, PromptConfig, SageConfig, configure
+from fedcopl_lab.config import (
+    AUTHORS_MODE,
+    EXPECTED,
+    METHODS,
+    NATIVE_MODE,
+    PROFILES,
+    SAGE_PROFILES,
+    config_from,
+    cpl_levels,
+    setting_names,
+)
 
 pytestmark = pytest.mark.usefixtures("as_installed")
-FIELDS = {field.name: field for field in dataclasses.fields(PromptConfig)}
+CHOICES = [
+    (kind, name, literal_choices(annotation))
+    for kind in (PromptConfig, SageConfig)
+    for name, annotation in types_of(kind).items()
+    if literal_choices(annotation)
+]
 
 
-def literal_choices(annotation):
-    arms = [annotation, *get_args(annotation)]
-    return next((get_args(arm) for arm in arms if get_origin(arm) is Literal), ())
-
-
-CHOICES = {name: literal_choices(field.type) for name, field in FIELDS.items() if literal_choices(field.type)}
-
-
-def test_every_kind_of_choice_is_found():
-    assert set(CHOICES) >= {"method", "labeller", "scheme", "aggregate", "allocation", "test_split"}
-
-
-@pytest.mark.parametrize("name", CHOICES)
-def test_every_choice_is_checked(name):
+@pytest.mark.parametrize(("kind", "name", "choices"), CHOICES)
+def test_every_choice_is_checked(kind, name, choices):
+    assert {name for _, name, _ in CHOICES} >= {"labeller", "scheme", "test_split", "feddb_labels", "kl"}
+    base = configure("smoke", method="SAGE" if kind is SageConfig else "FedCoPL")
     with pytest.raises(FedCoPLError) as caught:
-        dataclasses.replace(configure("smoke"), **{name: "bogus"})
+        config_from(base.as_dict() | {name: "bogus"})
     message = str(caught.value)
     assert f"{name}='bogus'" in message
     assert "\n" not in message
-    assert all(str(choice) in message for choice in CHOICES[name])
+    assert all(str(choice) in message for choice in choices)
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("values", "names"),
     [
-        ("n_clients", 0),
-        ("n_clients", 2.5),
-        ("n_clients", "5"),
-        ("rounds", 0),
-        ("rounds", -1),
-        ("local_epochs", 0),
-        ("batch_size", 0),
-        ("n_text", 0),
-        ("n_visual", 0),
-        ("shots", 0),
-        ("threads", 0),
-        ("clients_per_forward", 0),
-        ("refresh_every", -1),
-        ("min_train", -1),
-        ("min_test", None),
-        ("seed", -1),
-        ("q_conf", 1.01),
-        ("q_conf", -0.1),
-        ("q_ent", 2),
-        ("q_ent", math.nan),
-        ("q_ent", "half"),
-        ("participation", 0.0),
-        ("participation", 1.1),
-        ("lr", 0.0),
-        ("lr", math.nan),
-        ("lr", math.inf),
-        ("momentum", 1.0),
-        ("momentum", -0.1),
-        ("weight_decay", -1.0),
-        ("weight_decay", math.inf),
-        ("beta", 0.0),
-        ("beta", None),
-        ("beta", math.inf),
-        ("labeller", "none"),
-        ("warmup_epochs", -1),
-        ("ot_iterations", 0),
-        ("ot_mass", 0.0),
-        ("ot_mass", 1.5),
-        ("ot_epsilon", 0.0),
-        ("ot_threshold", -1.0),
-        ("prox_mu", -0.5),
-        ("cache_weight", math.nan),
-        ("cache_sharpness", math.inf),
-        ("cpl_alpha", 1.2),
-        ("cpl_beta", -0.1),
-        ("upl_confident", 90),
-        ("epsilon", 0.0),
+        ((0, 2.5, "5"), "n_clients"),
+        ((0, -1), "rounds"),
+        ((0,), "local_epochs batch_size n_text n_visual shots threads clients_per_forward ot_iterations"),
+        ((-1, None), "refresh_every min_train min_test seed warmup_epochs"),
+        ((1.01, -0.1, math.nan, "half"), "q_conf q_ent cpl_alpha cpl_beta"),
+        ((0.0, 1.1), "participation ot_mass"),
+        ((0.0, math.nan, math.inf), "lr beta epsilon"),
+        ((1.0, -0.1), "momentum"),
+        ((-1.0, math.nan, math.inf), "weight_decay prox_mu cache_weight cache_sharpness ot_threshold"),
+        ((None,), "beta lr"),
+        (("none",), "labeller"),
+        ((0.0,), "ot_epsilon"),
+        ((90,), "upl_confident"),
     ],
 )
-def test_values_out_of_range_are_refused(name, value):
-    with pytest.raises(FedCoPLError, match=f"^{name}=.* is not valid; expected [^\n]*$"):
-        configure("smoke", **{name: value})
+def test_values_out_of_range_are_refused(values, names):
+    for name in names.split():
+        for value in values:
+            with pytest.raises(FedCoPLError, match=f"^{name}=.* is not valid; expected [^\n]*$"):
+                configure("smoke", **{name: value})
 
 
-@pytest.mark.parametrize("fraction", [None, 0.0, 1.5])
-def test_a_quantity_split_needs_its_fraction(fraction):
-    with pytest.raises(FedCoPLError, match="fraction="):
-        configure("smoke", scheme="quantity", fraction=fraction)
+def test_the_typed_keywords_are_the_fields():
+    for kind in (PromptConfig, SageConfig):
+        types = {}
+        for field in dataclasses.fields(kind):
+            inner = dataclasses.fields(field.type) if dataclasses.is_dataclass(field.type) else ()
+            types |= {f"{field.name}_{one.name}": one.type for one in inner} or {field.name: field.type}
+        assert types_of(kind) == {name: one for name, one in types.items() if name not in ("profile", "method")}
+    parameters = inspect.signature(configure).parameters
+    assert set(parameters) == setting_names() | {"mode", "unread"}
+    assert parameters["fedmatch_helpers"].default == 2
+    assert parameters["scheme"].default is ...  # the papers differ
 
 
-@pytest.mark.parametrize("change", [{"rounds": 1}, {"labeller": "CoPL"}])
-def test_zero_shot_trains_nothing(change):
-    with pytest.raises(FedCoPLError, match="zero-shot"):
-        configure("smoke", method="zero-shot", **change)
+@pytest.mark.parametrize("jedi", [True, False])
+@pytest.mark.parametrize("name", ["kappa", "fedmatch_helpers", "q_conf"])
+def test_a_notebook_completes_settings(jedi, name):
+    completer = IPCompleter(namespace={"configure": configure}, use_jedi=jedi)
+    text = f'configure("smoke", {name[:-2]}'
+    with provisionalcompleter():
+        assert f"{name}=" in [one.text for one in completer.completions(text, len(text))]
+
+
+@pytest.mark.parametrize("method", ["FedCoPL", "SAGE"])
+def test_how_a_configuration_is_shown(method):
+    config = configure("smoke", method=method, seed=3)
+    assert repr(config) == f"{type(config).__name__}(smoke: {config.label})"
+    shown = config._repr_html_()
+    assert "<details><summary>all " in shown
+    assert all(f"<td>{name}</td>" in shown for name in setting_names(type(config)))
+    assert shown.count("<td>seed</td>") == 2
+
+
+def test_one_dictionary_of_settings_for_many_methods():
+    settings = {"kappa": 5.0, "threshold": 0.9, "fedmatch_helpers": 3, "q_conf": 0.4, "rounds": 2}
+    for method in ("SAGE", "FedMatch", "FixMatch-LPL", "FedCoPL"):
+        with pytest.raises(FedCoPLError, match=r"would change nothing|though of other methods"):
+            configure("smoke", method=method, **settings)
+        config = configure("smoke", method=method, unread="drop", **settings).as_dict()
+        read = {name for name, value in settings.items() if config.get(name) == value}
+        own = {"SAGE": {"kappa", "threshold"}, "FedMatch": {"fedmatch_helpers", "threshold"}, "FedCoPL": {"q_conf"}}
+        assert read == own.get(method, {"threshold"}) | {"rounds"}
+
+
+def test_every_preset_says_what_to_expect():
+    assert {name: set(there) for name, there in EXPECTED.items()} == {
+        "prompting": set(PROFILES),
+        "sage": set(SAGE_PROFILES),
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"scheme": "quantity", "fraction": None}, "fraction="),
+        ({"scheme": "quantity", "fraction": 0.0}, "fraction="),
+        ({"scheme": "quantity", "fraction": 1.5}, "fraction="),
+        ({"method": "zero-shot", "rounds": 1}, "zero-shot"),
+        ({"method": "zero-shot", "labeller": "CoPL"}, "zero-shot"),
+        ({"count_noise": "gaussian"}, "epsilon=None is not valid; expected a number with count_noise='gaussian'"),
+        ({"method": "PromptFL", "count_noise": "half"}, "upload no counts"),
+        ({"count_noise": "half", "allocation": "none"}, "allocation='none'"),
+        ({"mode": "authors", "clients_per_forward": 2}, "forward=2 is .*; expected 1 with momentum_state='shared'"),
+        ({"mode": "code"}, "mode='code' is unknown; choose one of paper, authors, native"),
+        ({"unread": "keep"}, "unread='keep' is unknown; choose one of refuse, drop"),
+        ({"roundz": 3}, r"unknown setting 'roundz'; did you mean 'rounds'\?"),
+        ({"method": "FedCopl"}, r"unknown method 'FedCopl'; did you mean 'FedCoPL'\?.*PromptFL"),
+        ({"method": "SAGE", "unread": "drop", "kapa": 1}, r"unknown setting 'kapa'; did you mean 'kappa'\?"),
+        ({"method": "SAGE", "scheme": "iid", "alpha": 0.1}, r"alpha=0\.1 is .*; expected None with scheme='iid'"),
+        ({"method": "SAGE", "beta": 0.1}, "unknown setting 'beta' of SAGE, though of other methods"),
+        ({"kappa": 1.0}, "unknown setting 'kappa' of FedCoPL, though of other methods"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(settings, message):
+    with pytest.raises(FedCoPLError, match=message):
+        configure("smoke", **settings)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -115,16 +155,14 @@ def test_profile_then_method_then_changes(profile, method):
 
 
 def test_the_values_of_the_profiles():
-    smoke, paper = configure("smoke"), configure("paper")
-    assert (smoke.n_clients, smoke.rounds, smoke.local_epochs, smoke.refresh_every) == (5, 4, 2, 2)
-    assert (smoke.batch_size, smoke.n_text, smoke.n_visual, smoke.min_train, smoke.min_test) == (32, 8, 5, 10, 5)
-    assert (paper.n_clients, paper.rounds, paper.local_epochs, paper.refresh_every) == (10, 20, 10, 5)
-    assert (paper.batch_size, paper.n_text, paper.clip, paper.beta) == (64, 16, "ViT-B-32", 0.1)
-    mini = configure("mini")
-    assert (mini.dataset, mini.clip, mini.n_clients, mini.shots) == ("cifar10:unseen:6000", "mini", 10, 16)
-    assert (mini.rounds, mini.local_epochs, mini.refresh_every, mini.batch_size, mini.n_text) == (6, 2, 2, 32, 8)
-    for config in (smoke, mini, paper):
-        assert (config.lr, config.momentum, config.weight_decay) == (0.1, 0.9, 0.05)
+    names = ("dataset", "clip", "n_clients", "rounds", "local_epochs", "refresh_every", "batch_size", "n_text", "shots")
+    assert [[getattr(configure(profile), name) for name in names] for profile in PROFILES] == [
+        ["digits", "tiny", 5, 4, 2, 2, 32, 8, 8],
+        ["cifar10:unseen:6000", "mini", 10, 6, 2, 2, 32, 8, 16],
+        ["cifar10", "ViT-B-32", 10, 20, 10, 5, 64, 16, 16],
+    ]
+    for config in map(configure, PROFILES):
+        assert (config.lr, config.momentum, config.weight_decay, config.beta) == (0.1, 0.9, 0.05, 0.1)
         assert (config.q_conf, config.q_ent, config.aggregate, config.labeller) == (0.5, 0.5, "visual", "CoPL")
 
 
@@ -153,41 +191,19 @@ def test_the_environment_names_the_profile(monkeypatch):
         configure()
 
 
-def test_unknown_words_are_answered_with_the_nearest():
-    with pytest.raises(FedCoPLError, match=r"unknown setting 'roundz'; did you mean 'rounds'\?"):
-        configure("smoke", roundz=3)
-    with pytest.raises(FedCoPLError, match=r"unknown method 'FedCopl'; did you mean 'FedCoPL'\?.*PromptFL"):
-        configure("smoke", method="FedCopl")
-    with pytest.raises(FedCoPLError, match="mode='code' is unknown; choose one of paper, authors, native"):
-        configure("smoke", mode="code")
-
-
 def test_a_configuration_cannot_be_changed_in_place():
     with pytest.raises(dataclasses.FrozenInstanceError):
         configure("smoke").seed = 2
 
 
-@pytest.mark.parametrize("scheme", ["dirichlet", "quantity", "iid"])
-def test_the_label_is_short_and_names_the_seed(scheme):
-    label = configure("smoke", scheme=scheme, seed=7).label
-    assert label.startswith("FedCoPL+CoPL digits")
-    assert label.endswith("seed=7")
-    assert "None" not in label
+def test_noise_on_counts_has_a_budget():
+    assert configure("smoke", count_noise="laplace", epsilon=1).epsilon == 1.0
 
 
 def test_clients_that_share_momentum_cannot_share_a_forward_pass():
-    with pytest.raises(
-        FedCoPLError, match="clients_per_forward=2 is not valid; expected 1 with momentum_state='shared'"
-    ):
-        configure("smoke", mode="authors", clients_per_forward=2)
     assert configure("smoke", momentum_state="per_client", clients_per_forward=2).clients_per_forward == 2
     assert configure("smoke").clients_per_forward == 5
     assert configure("smoke", momentum_state="shared").clients_per_forward == 1
-
-
-def test_random_weights_are_loud():
-    assert "RANDOM WEIGHTS" in configure("paper", weights="random").label
-    assert "RANDOM" not in configure("paper").label
 
 
 def test_baselines_have_their_own_optimisers_in_native_mode():
@@ -214,20 +230,21 @@ def test_only_trained_prompts_are_shared(modalities, aggregate, shared):
     assert configure("smoke", modalities=modalities, aggregate=aggregate).shared == shared
 
 
-def test_noise_on_counts_needs_counts_and_a_budget():
-    assert configure("smoke", count_noise="laplace", epsilon=1).epsilon == 1.0
-    with pytest.raises(FedCoPLError, match="epsilon=None is not valid; expected a number with count_noise='gaussian'"):
-        configure("smoke", count_noise="gaussian")
-    with pytest.raises(FedCoPLError, match="upload no counts"):
-        configure("smoke", method="PromptFL", count_noise="half")
-    with pytest.raises(FedCoPLError, match="allocation='none'"):
-        configure("smoke", count_noise="half", allocation="none")
-
-
-def test_the_label_names_what_is_unusual():
-    label = configure("smoke", labeller="true", modalities="text", count_noise="laplace", epsilon=0.5).label
-    assert label == "FedCoPL+TRUE LABELS digits β=0.1 text only counts laplace ε=0.5 seed=0"
-    assert configure("smoke", method="zero-shot").label == "zero-shot digits β=0.1 seed=0"
+@pytest.mark.parametrize(
+    ("settings", "label"),
+    [
+        ({"seed": 7}, "FedCoPL+CoPL digits β=0.1 seed=7"),
+        ({"scheme": "quantity"}, "FedCoPL+CoPL digits s=0.2 seed=0"),
+        ({"scheme": "iid", "weights": "random"}, "FedCoPL+CoPL digits iid RANDOM WEIGHTS seed=0"),
+        ({"method": "zero-shot"}, "zero-shot digits β=0.1 seed=0"),
+        (
+            {"labeller": "true", "modalities": "text", "count_noise": "laplace", "epsilon": 0.5},
+            "FedCoPL+TRUE LABELS digits β=0.1 text only counts laplace ε=0.5 seed=0",
+        ),
+    ],
+)
+def test_the_label_is_short_and_names_what_is_unusual(settings, label):
+    assert configure("smoke", **settings).label == label
 
 
 def test_the_levels_of_cpl():

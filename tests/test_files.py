@@ -4,6 +4,7 @@ import errno
 import json
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -23,29 +24,20 @@ def test_writes_text_and_bytes(tmp_path):
 
 @pytest.mark.parametrize("broken", ["replace", "fsync"])
 @pytest.mark.parametrize("there", [True, False])
-def test_a_failed_write_leaves_the_old_file_or_none(tmp_path, monkeypatch, broken, there):
+def test_a_failed_or_interrupted_write_leaves_the_old_file_or_none(tmp_path, monkeypatch, broken, there):
     path = tmp_path / "row.json"
     if there:
         write_atomic(path, "old")
-
-    def fails(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, broken, fails)
-    with pytest.raises(StoreError, match=r"row\.json: No space left on device; .*choose another folder"):
-        write_atomic(path, "new")
-    assert [entry.name for entry in tmp_path.iterdir()] == (["row.json"] if there else [])
+    full = r"row\.json: No space left on device; .*choose another folder"
+    for error, shown, message in (
+        (OSError(errno.ENOSPC, "No space left on device"), StoreError, full),
+        (KeyboardInterrupt(), KeyboardInterrupt, None),
+    ):
+        monkeypatch.setattr(os, broken, Mock(side_effect=error))
+        with pytest.raises(shown, match=message):
+            write_atomic(path, "new")
+        assert [entry.name for entry in tmp_path.iterdir()] == (["row.json"] if there else [])
     assert not there or path.read_text() == "old"
-
-
-def test_an_interrupt_leaves_no_partial_file(tmp_path, monkeypatch):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "replace", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        write_atomic(tmp_path / "row.json", "new")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_in_place_of_the_folder_is_named(tmp_path):
@@ -65,14 +57,11 @@ def test_json_is_canonical():
 @pytest.mark.parametrize("content", [b"", b'{"a": 1', b"\xff\xfe"])
 def test_a_broken_json_file_is_named(tmp_path, content):
     path = tmp_path / "row.json"
+    with pytest.raises(StoreError, match=r"cannot read .*row\.json: No such file"):
+        read_json(path)
     path.write_bytes(content)
     with pytest.raises(StoreError, match=r"row\.json is not valid JSON [^\n]*remove its run folder"):
         read_json(path)
-
-
-def test_a_missing_json_file_is_named(tmp_path):
-    with pytest.raises(StoreError, match=r"cannot read .*none\.json: No such file"):
-        read_json(tmp_path / "none.json")
 
 
 def test_where_runs_are_kept(tmp_path, monkeypatch):
@@ -96,9 +85,6 @@ def test_the_next_writer_removes_what_a_killed_one_left_and_nothing_else(tmp_pat
     with open(tmp_path / ".row.json.alive.part", "w") as alive:
         fcntl.flock(alive, fcntl.LOCK_EX)
         write_atomic(tmp_path / "row.json", "whole")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        ".other.json.dead.part",
-        ".row.json.alive.part",
-        "row.json",
-    ]
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == [".other.json.dead.part", ".row.json.alive.part", "row.json"]
     assert (tmp_path / "row.json").read_text() == "whole"

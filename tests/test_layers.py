@@ -12,13 +12,13 @@ import fedcopl_lab
 PACKAGE = Path(fedcopl_lab.__file__).parent
 
 LAYERS = (
-    ("_errors", "_lazy", "_threads"),
+    ("_errors", "_html", "_lazy", "_threads"),
     ("config", "_files", "seeding"),
     ("data",),
     ("models",),
     ("steps",),
     ("methods",),
-    ("store", "_run_files", "_identity"),
+    ("store", "_identity"),
     ("engine",),
     ("paper",),
     ("report",),
@@ -70,11 +70,6 @@ def test_no_module_imports_a_higher_layer(path):
             assert RANK[name] >= RANK["config"] or own == "_errors", f"{path.name}:{line}"
 
 
-@pytest.mark.parametrize("layer", ["steps", "methods", "models", "data", "engine"])
-def test_every_layer_has_modules(layer):
-    assert any(layer_of(path) == layer for path in MODULES)
-
-
 def test_steps_do_not_print_or_touch_files():
     for path in MODULES:
         if layer_of(path) != "steps":
@@ -101,22 +96,14 @@ def test_nothing_seeds_a_global_random_state():
                 assert call not in ("torch.manual_seed", "np.random.seed", "random.seed"), f"{path}:{node.lineno}"
 
 
-def test_modules_stay_small():
-    too_long = {str(p.relative_to(PACKAGE)): n for p in MODULES if (n := len(p.read_text("utf-8").splitlines())) > 300}
+def test_files_stay_small():
+    files = [*PACKAGE.rglob("*.py"), *Path(__file__).parent.rglob("*.py")]
+    too_long = {str(path): lines for path in files if (lines := len(path.read_text("utf-8").splitlines())) > 330}
     assert not too_long
 
 
-@pytest.mark.parametrize(
-    "modules",
-    [
-        "fedcopl_lab",
-        "fedcopl_lab.store",
-        "fedcopl_lab.paper",
-        "fedcopl_lab.report",
-        "fedcopl_lab, fedcopl_lab.paper, fedcopl_lab.report, fedcopl_lab.store",
-    ],
-)
-def test_figures_and_tables_never_load_torch(modules):
-    code = f"import sys, {modules}; assert 'torch' not in sys.modules, 'torch was loaded'"
+@pytest.mark.parametrize("module", ["fedcopl_lab.store", "fedcopl_lab.paper", "fedcopl_lab.report"])
+def test_figures_and_tables_never_load_torch(module):
+    code = f"import sys, {module}; assert 'torch' not in sys.modules, 'torch was loaded'"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -6,91 +6,68 @@ import sys
 
 import numpy as np
 import pytest
-from other_values import OF_EVERY_RUN
+from other_values import other_values
 
-from fedcopl_lab import PromptConfig, configure
-from fedcopl_lab.config import run_key
+from fedcopl_lab import PromptConfig, SageConfig, configure
+from fedcopl_lab.config import METHODS, PROFILES, SAGE_METHODS, STORED_NAMES, config_from, readers_of, run_key
 
 pytestmark = pytest.mark.usefixtures("as_installed")
-OTHER = OF_EVERY_RUN | {
-    "method": "PromptFL",
-    "seed_scope": "prompts",
-    "clip": "mini",
-    "scheme": "iid",
-    "beta": 0.3,
-    "fraction": 0.5,
-    "partition_mode": "authors",
-    "test_split": "independent",
-    "min_train": 11,
-    "min_test": 6,
-    "lr_schedule": "run",
-    "momentum_state": "shared",
-    "n_text": 9,
-    "n_visual": 4,
-    "visual_depth": 2,
-    "aggregate": "both",
-    "weight_by": "selected",
-    "labeller": "FPL",
-    "refresh_every": 1,
-    "relabel_with": "local",
-    "q_conf": None,
-    "q_ent": 0.4,
-    "filter_scope": "global",
-    "allocation": "none",
-    "unseen_class": "authors_quota",
-    "candidates": "any",
-    "shots": 3,
-    "label_scope": "global",
-    "overflow": "next_best",
-    "upl_confident": 0.9,
-    "cpl_alpha": 0.6,
-    "cpl_beta": 0.7,
-    "count_noise": "half",
-    "epsilon": 2.0,
-    "modalities": "text",
-    "warmup_epochs": 1,
-    "prox_mu": 0.1,
-    "prox_gradient": False,
-    "cache_weight": 2.0,
-    "cache_sharpness": 3.0,
-    "ot_mass": 0.5,
-    "ot_epsilon": 0.2,
-    "ot_threshold": 0.01,
-    "ot_iterations": 9,
-    "clients_per_forward": 3,
-    "precision": "bf16",
-    "weights": "random",
-}
-"""Another value for every field than ``configure("smoke")`` has."""
+PROMPT = configure("smoke", clients_per_forward=1)
+SAGE = configure("smoke", method="SAGE")
+STORED = {"fedprox_mu": "mu_prox", "label_fraction": "label_share"}
 
 
 def key(config, data="d", weights="w"):
     return run_key(config, data_sha=data, weights_sha=weights)
 
 
-def test_the_list_of_other_values_is_whole():
-    base = configure("smoke", clients_per_forward=1)
-    assert set(OTHER) == {field.name for field in dataclasses.fields(PromptConfig)}
-    assert all(getattr(base, name) != value for name, value in OTHER.items())
+def stored_values(config):
+    return {{stored: name for name, stored in STORED.items()}.get(k, k): v for k, v in config.as_dict().items()}
 
 
-@pytest.mark.parametrize("name", OTHER)
-def test_every_field_changes_the_key(name):
-    base = configure("smoke", clients_per_forward=1)
-    assert key(dataclasses.replace(base, **{name: OTHER[name]})) != key(base)
+@pytest.mark.parametrize("base", [PROMPT, SAGE], ids=["FedCoPL", "SAGE"])
+def test_every_setting_changes_the_key_and_all_keys_differ(base):
+    values = stored_values(base)
+    others = other_values(type(base), values)
+    assert set(others) == set(values)
+    assert all(values[name] != value for name, value in others.items())
+    keys = {key(base)}
+    for name, value in others.items():
+        reader = (readers_of(name) or [base.method])[0]
+        own = config_from(base.as_dict() | {"method": reader})
+        changed = config_from(base.as_dict() | {"method": reader, name: value})
+        assert key(changed) != key(own), name
+        keys.add(key(changed))
+    assert len(keys) == len(others) + 1
 
 
-def test_all_keys_of_single_changes_differ():
-    base = configure("smoke", clients_per_forward=1)
-    keys = {key(dataclasses.replace(base, **{name: value})) for name, value in OTHER.items()}
-    assert len(keys | {key(base)}) == len(OTHER) + 1
+def test_the_names_of_stored_configurations_stay():
+    assert STORED_NAMES == STORED
+    stored = SAGE.as_dict()
+    assert list(stored)[14:17] == ["mu_prox", "flexmatch_mapping", "flexmatch_warm_up"]
+    assert stored["fedmatch_unsent"] == 5e-5
+    assert stored["label_share"] == 0.1
+    assert not {"fedmatch", "fedprox_mu", "label_fraction"} & set(stored)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"method": "FedCoPL"}, "d1f23b23dbaa3a0f"),
+        ({"method": "FedOTP", "mode": "native"}, "23e16aa0923eda72"),
+        ({"method": "SAGE", "kappa": 5.0}, "5d480fbb4ac6257e"),
+        ({"method": "FedMatch", "fedmatch_helpers": 3}, "274632316897cb02"),
+        ({"method": "FedProx", "mu_prox": 0.1, "label_share": 0.2}, "60fc5617a18e31b0"),
+    ],
+)
+def test_keys_stay_the_same_over_versions(settings, expected):
+    assert key(configure("smoke", **settings)) == expected
 
 
 def test_data_weights_and_numerics_change_the_key(monkeypatch):
-    config = configure("smoke")
-    keys = {key(config), key(config, data="e"), key(config, weights="v")}
-    monkeypatch.setattr("fedcopl_lab.config._key.NUMERICS", 10**6)
-    assert len(keys | {key(config)}) == 4
+    keys = {key(PROMPT), key(PROMPT, data="e"), key(PROMPT, weights="v")}
+    monkeypatch.setattr("fedcopl_lab.config._run_config.NUMERICS", 10**6)
+    assert len(keys | {key(PROMPT)}) == 4
 
 
 def test_nothing_else_changes_the_key():
@@ -99,7 +76,15 @@ def test_nothing_else_changes_the_key():
     assert key(config) == key(dataclasses.replace(config, device="cuda:1"))
     assert key(config) == key(dataclasses.replace(config, device="cuda"))
     assert key(config) != key(dataclasses.replace(config, device="cpu"))
-    assert key(PromptConfig(**config.as_dict())) == key(config)
+
+
+@pytest.mark.parametrize("method", [*METHODS, *SAGE_METHODS])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_configuration_comes_back_from_its_values(profile, method):
+    config = configure(profile, method=method)
+    assert config_from(config.as_dict()) == config
+    assert key(config_from(config.as_dict())) == key(config)
+    assert type(config) is (SageConfig if method in SAGE_METHODS else PromptConfig)
 
 
 @pytest.mark.parametrize("kind", [int, float, np.float64, np.float32])
@@ -107,6 +92,9 @@ def test_a_number_has_one_key_however_it_is_spelled(kind):
     config = configure("smoke", beta=kind(1), participation=kind(1), q_conf=kind(0))
     assert key(config) == key(configure("smoke", beta=1.0, participation=1.0, q_conf=0.0))
     assert type(config.beta) is float
+    nested = configure("smoke", method="FedMatch", fedmatch_lambda_s=kind(1))
+    assert key(nested) == key(configure("smoke", method="FedMatch", fedmatch_lambda_s=1.0))
+    assert type(nested.fedmatch.lambda_s) is float
 
 
 def test_the_key_is_the_same_in_every_process():
@@ -114,11 +102,8 @@ def test_the_key_is_the_same_in_every_process():
         "from fedcopl_lab.config import configure, run_key;"
         "print(run_key(configure('smoke', beta=0.3), data_sha='d', weights_sha='w'))"
     )
-    keys = {
-        subprocess.run(
-            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
-        ).stdout.strip()
-        for seed in ("0", "1", "2")
-    }
-    assert keys == {key(configure("smoke", beta=0.3))}
-    assert len(keys.pop()) == 16
+    for seed in ("0", "1"):
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == key(configure("smoke", beta=0.3))
+    assert len(done.stdout.strip()) == 16

@@ -76,28 +76,23 @@ def kill_at(monkeypatch, moment):
         if seen["n"] == moment:
             raise Killed
 
-    def counted_write(path, data):
-        tick()
-        write(path, data)
+    def counted(call):
+        def called(path, *args, **kwargs):
+            if call is write or path.name.startswith("state-"):
+                tick()
+            call(path, *args, **kwargs)
 
-    def counted_unlink(self, *args, **kwargs):
-        if self.name.startswith("state-"):
-            tick()
-        unlink(self, *args, **kwargs)
+        return called
 
-    monkeypatch.setattr(store_module, "write_atomic", counted_write)
-    monkeypatch.setattr(Path, "unlink", counted_unlink)
+    monkeypatch.setattr(store_module, "write_atomic", counted(write))
+    monkeypatch.setattr(Path, "unlink", counted(unlink))
     return seen
 
 
 def test_a_kill_at_any_moment_resumes_to_the_same_bytes(tmp_path, monkeypatch):
     reference = content(go_on(Store(tmp_path / "whole")))
-    assert sorted(reference) == [
-        "config.json",
-        "result.json",
-        *(f"rounds/000{i}.json" for i in (1, 2, 3)),
-        "state-0003.safetensors",
-    ]
+    rows = [f"rounds/000{i}.json" for i in (1, 2, 3)]
+    assert sorted(reference) == ["config.json", "result.json", *rows, "state-0003.safetensors"]
     with monkeypatch.context() as patch:
         counter = kill_at(patch, 0)
         go_on(Store(tmp_path / "counted"))
@@ -111,14 +106,6 @@ def test_a_kill_at_any_moment_resumes_to_the_same_bytes(tmp_path, monkeypatch):
                 go_on(store)
         assert not store.run("k").complete
         assert content(go_on(store)) == reference, f"killed before operation {moment}"
-
-
-def test_a_state_without_its_row_does_not_count(store):
-    run = store.run("k")
-    run.commit(row_of(1), tensors_of(1), 0.5)
-    shutil.copy(run.path / "state-0001.safetensors", run.path / "state-0002.safetensors")
-    assert run.rounds_done() == 1
-    assert int(run.load_state()["round"]) == 1
 
 
 def test_all_rows_without_a_result_is_not_complete(store):
@@ -144,7 +131,8 @@ def test_a_failed_write_keeps_what_is_stored(store, monkeypatch):
         with pytest.raises(StoreError, match=r"state-0002\.safetensors: No space left"):
             run.commit(row_of(2), tensors_of(2), 0.5)
     assert content(run) == before
-    assert int(run.load_state()["round"]) == 1
+    shutil.copy(run.path / "state-0001.safetensors", run.path / "state-0002.safetensors")
+    assert run.rounds_done() == int(run.load_state()["round"]) == 1  # a state without its row does not count
 
 
 def test_what_a_run_shows(store):
@@ -160,7 +148,18 @@ def test_what_a_run_shows(store):
     prompts = run.load_prompts()
     assert set(prompts) == {"text", "server_visual"}
     assert torch.equal(prompts["text"], tensors_of(3)["clients.text"])
-    assert "complete" in repr(run)
+    assert repr(run) == f"Run(k: {CONFIG.label}, complete)"
+    shown = run._repr_html_()
+    assert shown.count("<details>") == 2
+    assert all(text in shown for text in ("complete", "3 rounds", "<td>q_conf</td>", CONFIG.label))
+
+
+def test_a_run_under_way_shows_its_progress(store):
+    with begun(store) as run:
+        assert "0 of 3 rounds stored" in run._repr_html_()
+        run.commit(row_of(1), tensors_of(1), 0.5)
+    assert "1 of 3 rounds stored" in repr(run)
+    assert "1 of 3 rounds stored" in run._repr_html_()
 
 
 def test_a_run_that_has_not_begun(store):
@@ -181,61 +180,48 @@ def test_a_broken_state_is_named(store, damage):
         run.load_state()
 
 
-@pytest.mark.parametrize("name", ["config.json", "rounds/0002.json", "result.json"])
-def test_a_broken_file_is_named(store, name):
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("config.json", "{", "is not valid JSON"),
+        ("rounds/0002.json", "{", "is not valid JSON"),
+        ("result.json", "{", "is not valid JSON"),
+        ("result.json", "[]", "holds a list; expected values by name"),
+        ("rounds/0002.json", "{}", "has no round; expected values by name"),
+        ("config.json", '{"profile": "smoke", "colour": "blue"}', "does not fit this version"),
+    ],
+)
+def test_a_broken_file_is_named(store, name, content, message):
     run = go_on(store)
-    (run.path / name).write_text("{")
+    (run.path / name).write_text(content)
     fresh = Store(store.root).run("k")
-    with pytest.raises(StoreError, match=f"{name} is not valid JSON"):
+    with pytest.raises(StoreError, match=rf"{name} {message}[^\n]*remove its run folder"):
         _ = fresh.config, fresh.rows, fresh.result
 
 
-def test_a_configuration_of_another_version_is_named(store):
-    run = go_on(store)
-    (run.path / "config.json").write_text('{"profile": "smoke", "colour": "blue"}')
-    with pytest.raises(StoreError, match=r"config\.json does not fit this version[^\n]*remove its run folder"):
-        _ = Store(store.root).run("k").config
-
-
-def test_a_file_in_place_of_the_store_is_refused(tmp_path):
+def test_a_store_that_cannot_be_written_is_refused(tmp_path, store, monkeypatch):
     (tmp_path / "file").write_text("not a folder")
-    with (
-        pytest.raises(StoreError, match=r"cannot write to the run store .*file: [^\n]*FEDCOPL_LAB_HOME"),
-        Store(tmp_path / "file").locked("k"),
-    ):
-        raise AssertionError("the lock was given")
     assert Store(tmp_path / "file").runs() == []
 
-
-def test_a_read_only_disk_is_refused(store, monkeypatch):
     def read_only(*_, **__):
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr(Path, "mkdir", read_only)
-    with pytest.raises(StoreError, match="Read-only file system; make it writable"), store.locked("k"):
-        raise AssertionError("the lock was given")
+    for place, message in ((Store(tmp_path / "file"), "file: .*FEDCOPL_LAB_HOME"), (store, "Read-only .*writable")):
+        if place is store:
+            monkeypatch.setattr(Path, "mkdir", read_only)
+        with pytest.raises(StoreError, match=f"cannot write to the run store .*{message}"), place.locked("k"):
+            raise AssertionError("the lock was given")
 
 
-def test_an_error_of_the_work_passes_through_and_frees_the_lock(store):
-    with pytest.raises(FileExistsError, match="mine"), store.locked("k"):
-        raise FileExistsError("mine")
-    with begun(store) as run:
-        assert run.config == CONFIG
-
-
-def test_the_lock_of_a_dead_process_is_free(store):
-    code = (
-        "import os, sys; from fedcopl_lab.store import Store;"
-        "held = Store(sys.argv[1]).locked('k'); held.__enter__(); os._exit(9)"
-    )
-    assert subprocess.run([sys.executable, "-c", code, str(store.root)], check=False).returncode == 9
-    assert lock_is_free(store, "k")
-
-
-def test_a_second_holder_waits(store):
+def test_a_second_holder_waits_and_a_dead_one_is_forgotten(store):
     with store.locked("k"):
         assert not lock_is_free(store, "k")
         assert lock_is_free(store, "another")
+    with pytest.raises(FileExistsError, match="mine"), store.locked("k"):
+        raise FileExistsError("mine")  # an error of the work passes through
+    assert lock_is_free(store, "k")
+    code = "import os, sys, fedcopl_lab as lab; own = lab.Store(sys.argv[1]).locked('k'); own.__enter__(); os._exit(9)"
+    assert subprocess.run([sys.executable, "-c", code, str(store.root)], check=False).returncode == 9
     assert lock_is_free(store, "k")
 
 
@@ -265,7 +251,12 @@ def test_runs_as_a_table(store):
     assert runs()["key"].tolist() == table["key"].tolist()  # the default store is the same folder
 
 
-def test_an_unknown_filter_is_refused(store):
+def test_filters_are_settings(store):
+    with begun(store, "s", configure("smoke", method="SAGE", label_fraction=0.2)):
+        pass
+    for name in ("label_fraction", "label_share"):  # today's name, and the one in stored configurations
+        assert runs(store, **{name: 0.2})["key"].tolist() == ["s"]
+        assert runs(store, **{name: 0.1}).empty
     with pytest.raises(FedCoPLError, match=r"unknown settings \['bta'\]; expected settings such as"):
         runs(store, bta=0.1)
 
@@ -281,13 +272,12 @@ def test_find_by_the_beginning_of_a_key(store):
         with begun(store, key):
             pass
     assert store.find("abc").key == "abc1"
-    with pytest.raises(FedCoPLError, match="2 stored runs start with 'ab'; expected one"):
-        store.find("ab")
-    with pytest.raises(FedCoPLError, match="0 stored runs start with 'x'"):
-        store.find("x")
+    for prefix, count in (("ab", 2), ("x", 0)):
+        with pytest.raises(FedCoPLError, match=f"{count} stored runs start with '{prefix}'; expected one"):
+            store.find(prefix)
 
 
-def test_remove_incomplete(store):
+def test_remove_incomplete(store, monkeypatch):
     go_on(store, "whole")
     for key in ("part", "busy"):
         with begun(store, key) as run:
@@ -297,14 +287,11 @@ def test_remove_incomplete(store):
     assert [run.key for run in store.runs()] == ["busy", "whole"]
     assert store.remove_incomplete() == ["busy"]
     assert store.remove_incomplete() == []
-    assert store.run("whole").complete
-
-
-def test_a_run_that_is_finished_meanwhile_is_not_removed(store, monkeypatch):
-    with begun(store) as run:
-        run.commit(row_of(1), tensors_of(1), 0.5)
+    whole = store.run("whole")
+    assert whole.complete
+    (whole.path / "result.json").unlink()
     listed = store.runs()
-    run.finish()
+    whole.finish()  # between the list and the lock
     monkeypatch.setattr(store, "runs", lambda: listed)
     assert store.remove_incomplete() == []
-    assert run.complete
+    assert whole.complete

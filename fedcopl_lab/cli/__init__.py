@@ -9,7 +9,7 @@ from fedcopl_lab import __version__
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.cli import _commands
 from fedcopl_lab.cli._interrupts import EXIT_CODE, INTERRUPTED, end_now, prompt_interrupts
-from fedcopl_lab.extras.federation.command_options import add_federate
+from fedcopl_lab.extras.federation.commands import add_federate
 
 EXAMPLES = """\
 examples:

@@ -4,9 +4,7 @@ import argparse
 from collections.abc import Callable
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.data import known_manifests, read_manifest_table
-from fedcopl_lab.data._fetch import download_of, get, state_of, verify
-from fedcopl_lab.data._roots import data_root
+from fedcopl_lab.data import data_root, download_of, get, known_manifests, read_manifest_table, state_of, verify
 
 STATES = {"here": "here", "partly": "partly", "absent": "not here", "packaged": "in the package"}
 

@@ -95,8 +95,7 @@ def _digits() -> str:
 
 
 def _paper_sets() -> str:
-    from fedcopl_lab.data import known_manifests
-    from fedcopl_lab.data._fetch import state_of
+    from fedcopl_lab.data import known_manifests, state_of
 
     states = {name: state_of(name) for name in known_manifests("dataset") if name != "digits"}
     here = [name for name, state in states.items() if state == "here"]
@@ -113,7 +112,7 @@ def _embedded(name: str) -> str:
 
 
 def _openai_weights() -> str:
-    from fedcopl_lab.models._weights import OPENAI_MODELS, find_weights
+    from fedcopl_lab.models.openai_weights import OPENAI_MODELS, find_weights
 
     there = []
     for name in OPENAI_MODELS:

@@ -22,8 +22,7 @@ def _stored(config: RunConfig, store: Store) -> bool:
 
 def missing_inputs(configs: Sequence[RunConfig]) -> list[str]:
     """One line for each data set and each model's weights that is not here, with the remedy."""
-    from fedcopl_lab.data import known_manifests, state_of
-    from fedcopl_lab.data._subset import split_name
+    from fedcopl_lab.data import known_manifests, split_name, state_of
 
     lines, known = [], known_manifests("dataset")
     for name in sorted({split_name(config.dataset, known).whole for config in configs} & set(known)):
@@ -47,7 +46,7 @@ def check_inputs(configs: Sequence[RunConfig]) -> None:
 
 
 def _missing_weights(name: str) -> str:
-    from fedcopl_lab.models._weights import OPENAI_MODELS, find_weights
+    from fedcopl_lab.models.openai_weights import OPENAI_MODELS, find_weights
 
     if name not in OPENAI_MODELS:  # these are in the package
         return ""

@@ -2,23 +2,26 @@
 
 from fedcopl_lab.config._checks import did_you_mean, pick
 from fedcopl_lab.config._configure import config_from, configure, profile_name, setting_names
-from fedcopl_lab.config._key import NUMERICS, run_key
-from fedcopl_lab.config._presets import AUTHORS_MODE, CPL_LEVELS, METHODS, NATIVE_MODE, PROFILES, cpl_levels
-from fedcopl_lab.config._prompting import PRIVATE_NOISE, PromptConfig
-from fedcopl_lab.config._run import RunConfig
-from fedcopl_lab.config._sage import (
-    KAPPA_STAR,
+from fedcopl_lab.config._presets import (
+    AUTHORS_MODE,
+    CPL_LEVELS,
+    EXPECTED,
+    METHODS,
+    NATIVE_MODE,
+    PROFILES,
     SAGE_AUTHORS_MODE,
-    SAGE_METHODS,
     SAGE_PROFILES,
-    SageConfig,
-    SageMethodName,
+    cpl_levels,
 )
-from fedcopl_lab.config._switches import READERS, readers_of
+from fedcopl_lab.config._prompt_config import PRIVATE_NOISE, PromptConfig
+from fedcopl_lab.config._run_config import NUMERICS, STORED_NAMES, RunConfig, run_key
+from fedcopl_lab.config._sage_config import KAPPA_STAR, READERS, SAGE_METHODS, SageConfig, SageMethodName, readers_of
+from fedcopl_lab.config._settings import PromptSettings, SageSettings
 
 __all__ = [
     "AUTHORS_MODE",
     "CPL_LEVELS",
+    "EXPECTED",
     "KAPPA_STAR",
     "METHODS",
     "NATIVE_MODE",
@@ -29,10 +32,13 @@ __all__ = [
     "SAGE_AUTHORS_MODE",
     "SAGE_METHODS",
     "SAGE_PROFILES",
+    "STORED_NAMES",
     "PromptConfig",
+    "PromptSettings",
     "RunConfig",
     "SageConfig",
     "SageMethodName",
+    "SageSettings",
     "config_from",
     "configure",
     "cpl_levels",

@@ -1,19 +1,30 @@
 """What every configuration checks: names that exist, choices, ranges; each error says what would be right."""
 
+import dataclasses
 import difflib
-from collections.abc import Mapping
+import math
+import numbers
+from collections.abc import Callable, Iterable, Mapping
+from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from fedcopl_lab._errors import FedCoPLError
 
 _T = TypeVar("_T")
+_Test = Callable[[Any], bool]
 
 
 def pick(options: Mapping[str, _T], name: str, what: str) -> _T:
     """The option of that name, or an error that lists the options."""
-    if name not in options:
-        raise FedCoPLError(f"unknown {what} {name!r}{did_you_mean(name, options)}; known: {', '.join(options)}")
+    check_known(name, options, what)
     return options[name]
+
+
+def check_known(name: str, known: Iterable[str], what: str) -> None:
+    """Refuse a name that is not among the known ones; the error lists them."""
+    names = list(known)
+    if name not in names:
+        raise FedCoPLError(f"unknown {what} {name!r}{did_you_mean(name, names)}; known: {', '.join(names)}")
 
 
 def did_you_mean(name: str, known: Any) -> str:
@@ -22,14 +33,7 @@ def did_you_mean(name: str, known: Any) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def check_choice(name: str, value: Any, annotation: Any) -> None:
-    """Refuse a value that the field's Literal does not list."""
-    choices = _choices(annotation)
-    if choices and value not in choices:
-        raise FedCoPLError(f"{name}={value!r} is unknown; choose one of {', '.join(map(str, choices))}")
-
-
-def check(name: str, value: Any, holds: Any, expected: str) -> None:
+def check(name: str, value: Any, holds: _Test, expected: str) -> None:
     """Refuse a value for which ``holds`` is false, or which it cannot even compare."""
     try:
         good = bool(holds(value))
@@ -39,15 +43,59 @@ def check(name: str, value: Any, holds: Any, expected: str) -> None:
         raise FedCoPLError(f"{name}={value!r} is not valid; expected {expected}")
 
 
-def check_counts(config: Any, names: tuple[str, ...], least: int) -> None:
-    """Refuse any of these fields that is not a whole number of at least ``least``."""
-    for name in names:
-        check(name, getattr(config, name), lambda v: isinstance(v, int) and v >= least,
-              f"a whole number, {least} or more")  # fmt: skip
+def choices_of(annotation: Any) -> tuple[Any, ...]:
+    """The values that a type of literals, or of literals and None, allows; empty for other types."""
+    arms = [annotation, *get_args(annotation)]
+    literals = next((get_args(arm) for arm in arms if get_origin(arm) is Literal), ())
+    return (*literals, None) if literals and get_origin(annotation) is not Literal else literals
 
 
-def _choices(annotation: Any) -> tuple[Any, ...]:
-    if get_origin(annotation) is Literal:
-        return get_args(annotation)
-    literals = [arm for arm in get_args(annotation) if get_origin(arm) is Literal]
-    return (*get_args(literals[0]), None) if literals else ()
+def check_fields(settings: Any, name_of: Callable[[str], str] = str) -> None:
+    """Check choices, names and :data:`RANGES` of a dataclass's fields, and make its numbers floats where they are.
+
+    Args:
+        settings: a frozen dataclass under construction.
+        name_of: a field's name -> the setting's name in errors and in RANGES.
+    """
+    for field in dataclasses.fields(settings):
+        name, value, optional = name_of(field.name), getattr(settings, field.name), NoneType in get_args(field.type)
+        choices = choices_of(field.type)
+        if choices and value not in choices:
+            raise FedCoPLError(f"{name}={value!r} is unknown; choose one of {', '.join(map(str, choices))}")
+        if field.type is str:
+            check(name, value, lambda v: isinstance(v, str) and v != "", "a name in quotes")
+        if field.type in (float, float | None) and isinstance(value, numbers.Real):
+            object.__setattr__(settings, field.name, float(value))  # beta=1 and beta=1.0 are one run, one key
+        if name in RANGES and not (optional and value is None):
+            expected, holds = RANGES[name]
+            check(name, value, holds, expected + (", or None" if optional else ""))
+
+
+def _whole(least: int) -> tuple[str, _Test]:
+    return f"a whole number, {least} or more", lambda v: isinstance(v, int) and v >= least
+
+
+_SHARE: tuple[str, _Test] = ("in [0, 1]", lambda v: 0 <= v <= 1)
+_QUANTILE: tuple[str, _Test] = ("a quantile level in [0, 1]", _SHARE[1])
+_BELOW_ONE: tuple[str, _Test] = ("in [0, 1)", lambda v: 0 <= v < 1)
+_UP_TO_ONE: tuple[str, _Test] = ("a share in (0, 1]", lambda v: 0 < v <= 1)
+_POSITIVE: tuple[str, _Test] = ("above 0", lambda v: 0 < v < math.inf)
+_FROM_ZERO: tuple[str, _Test] = ("0 or more", lambda v: 0 <= v < math.inf)
+_RANGES: tuple[tuple[tuple[str, _Test], str], ...] = (
+    (_whole(0), "rounds seed refresh_every min_train min_test warmup_epochs n_probe fedmatch_helpers fedlabel_burn_in"),
+    (_whole(1), "n_clients local_epochs batch_size threads n_text n_visual shots clients_per_forward ot_iterations"),
+    (_whole(1), "unlabelled_batch_size steps_per_epoch labelled_per_class fedmatch_lookup_every fedloke_ramp"),
+    (_whole(8), "image_size"),
+    (_QUANTILE, "q_conf q_ent cpl_alpha cpl_beta"),
+    (_SHARE, "upl_confident threshold fixed_weight fedmatch_threshold fedlabel_threshold feddure_threshold fedloke_mu"),
+    (_BELOW_ONE, "momentum fedmatch_psi_share feddb_momentum"),
+    (_UP_TO_ONE, "participation fraction ot_mass bn_momentum"),
+    (("a share in (0, 1), such as 0.1", lambda v: 0 < v < 1), "label_fraction"),
+    (_POSITIVE, "lr epsilon beta alpha fedmatch_lambda_s"),
+    (("0.006 or more", lambda v: 0.006 <= v < math.inf), "ot_epsilon"),
+    (_FROM_ZERO, "weight_decay prox_mu cache_weight cache_sharpness ot_threshold kappa lambda_u fedprox_mu"),
+    (_FROM_ZERO, "fedmatch_lambda_i fedmatch_lambda_a fedmatch_lambda_l2 fedmatch_lambda_l1 fedmatch_zero"),
+    (_FROM_ZERO, "fedmatch_unsent fedlabel_lambda_u fedlabel_lambda_c fedlabel_pull fedloke_entropy"),
+)
+RANGES = {name: limits for limits, names in _RANGES for name in names.split()}
+"""Setting -> what is expected of its value, in words and as a test; None is right where the field's type has it."""

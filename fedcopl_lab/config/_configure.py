@@ -1,34 +1,36 @@
 """One door to a run's configuration: profile, method, mode, and what the caller changes."""
 
-import dataclasses
+import inspect
 import os
-from typing import Any, cast, get_args, overload
+from collections.abc import Mapping
+from typing import Any, Unpack, get_args, overload
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config._checks import did_you_mean, pick
-from fedcopl_lab.config._presets import AUTHORS_MODE, METHODS, NATIVE_MODE, PROFILES, Mode
-from fedcopl_lab.config._prompting import PromptConfig, PromptMethodName
-from fedcopl_lab.config._run import RunConfig
-from fedcopl_lab.config._sage import (
-    PAPER_ROUNDS,
-    SAGE_AUTHORS_MODE,
-    SAGE_METHODS,
-    SAGE_PROFILES,
-    SageConfig,
-    SageMethodName,
-)
+from fedcopl_lab.config import _presets as presets
+from fedcopl_lab.config._checks import check_known, did_you_mean, pick
+from fedcopl_lab.config._prompt_config import PromptConfig, PromptMethodName
+from fedcopl_lab.config._run_config import RunConfig, current_names, flat_defaults, from_flat
+from fedcopl_lab.config._sage_config import SAGE_METHODS, SageConfig, SageMethodName, readers_of
+from fedcopl_lab.config._settings import Mode, PromptSettings, SageSettings, Unread
 
 
 @overload
-def configure(profile: str | None = ..., *, method: SageMethodName, mode: str = ..., **changes: Any) -> SageConfig: ...
+def configure(profile: str | None = ..., *, method: SageMethodName, **settings: Unpack[SageSettings]) -> SageConfig: ...
 @overload
 def configure(
-    profile: str | None = ..., *, method: PromptMethodName = ..., mode: str = ..., **changes: Any
+    profile: str | None = ..., *, method: PromptMethodName = ..., **settings: Unpack[PromptSettings]
 ) -> PromptConfig: ...
 @overload
-def configure(profile: str | None = ..., *, method: str, mode: str = ..., **changes: Any) -> Any: ...
-def configure(profile: str | None = None, *, method: str = "FedCoPL", mode: str = "paper", **changes: Any) -> Any:
-    """A complete run configuration: the profile, then the method's preset, then the mode, then your changes.
+def configure(profile: str | None = ..., *, method: str, **settings: Any) -> Any: ...
+def configure(
+    profile: str | None = None,
+    *,
+    method: str = "FedCoPL",
+    mode: str = "paper",
+    unread: Unread = "refuse",
+    **settings: Any,
+) -> Any:
+    """A complete run configuration: the profile, then the method's preset, then the mode, then your settings.
 
     Args:
         profile: ``"smoke"``, ``"mini"`` or ``"paper"``; None takes ``$FEDCOPL_LAB_PROFILE`` or ``"smoke"``.
@@ -36,25 +38,33 @@ def configure(profile: str | None = None, *, method: str = "FedCoPL", mode: str 
         mode: ``"paper"``, one setting for all methods as the papers' tables compare them; ``"authors"`` for the
             released code's behaviour (:data:`AUTHORS_MODE`, :data:`SAGE_AUTHORS_MODE`); ``"native"`` for each FedCoPL
             baseline's own defaults (:data:`NATIVE_MODE`).
-        changes: any field of :class:`PromptConfig`, or of :class:`SageConfig` for SAGE's methods.
+        unread: what to do with a setting that the method does not read: ``"refuse"`` it, or ``"drop"`` it, so that
+            one dictionary of settings serves a sweep over methods. An unknown name is always refused.
+        settings: any field of :class:`PromptConfig`, or of :class:`SageConfig` for SAGE's methods; a baseline's own
+            by flat name, such as ``fedmatch_helpers=3``.
 
     Raises:
-        FedCoPLError: an unknown profile, method or field, or a value outside its range.
+        FedCoPLError: an unknown profile, method or setting, one that would change nothing, or a value outside its
+            range.
 
     >>> configure("smoke", method="PromptFL", labeller="CoPL").aggregate
     'both'
-    >>> configure("smoke", method="SAGE").threshold
-    0.95
+    >>> configs = [configure("smoke", method=name, kappa=5.0, unread="drop") for name in ("FixMatch-LPL", "SAGE")]
+    >>> [config.kappa for config in configs]
+    [13.86..., 5.0]
 
     Shown in notebook ``00_quickstart``.
     """
-    pick({**METHODS, **SAGE_METHODS}, method, "method")
-    if mode not in get_args(Mode):
-        raise FedCoPLError(f"mode={mode!r} is unknown; choose one of {', '.join(get_args(Mode))}")
+    check_known(method, (*presets.METHODS, *SAGE_METHODS), "method")
+    for given, choices, what in ((mode, get_args(Mode), "mode"), (unread, get_args(Unread), "unread")):
+        if given not in choices:
+            raise FedCoPLError(f"{what}={given!r} is unknown; choose one of {', '.join(choices)}")
     name = profile or os.environ.get("FEDCOPL_LAB_PROFILE") or "smoke"
     if method in SAGE_METHODS:
-        return _configure_sage(name, cast(SageMethodName, method), mode, changes)
-    return _configure_prompting(name, cast(PromptMethodName, method), mode, changes)
+        changes = _known_settings(settings, SageConfig, method, unread)
+        return from_flat(SageConfig, {"profile": name, "method": method, **_sage_preset(name, mode, changes)})
+    changes = _known_settings(settings, PromptConfig, method, unread)
+    return from_flat(PromptConfig, {"profile": name, "method": method, **_prompt_preset(name, method, mode, changes)})
 
 
 def profile_name(profile: str | None = None) -> str:
@@ -64,55 +74,66 @@ def profile_name(profile: str | None = None) -> str:
     'smoke'
     """
     name = profile or os.environ.get("FEDCOPL_LAB_PROFILE") or "smoke"
-    pick({**PROFILES, **SAGE_PROFILES}, name, "profile")
+    check_known(name, {**presets.PROFILES, **presets.SAGE_PROFILES}, "profile")
     return name
 
 
-def config_from(settings: dict[str, Any]) -> RunConfig:
+def config_from(settings: Mapping[str, Any]) -> RunConfig:
     """The configuration that :meth:`RunConfig.as_dict` wrote."""
-    kind = SageConfig if settings.get("method") in SAGE_METHODS else PromptConfig
-    return kind(**settings)
+    return from_flat(SageConfig if settings.get("method") in SAGE_METHODS else PromptConfig, settings)
 
 
 def setting_names(kind: type[RunConfig] | None = None) -> set[str]:
-    """Every setting of that kind of run; None: of any kind."""
-    kinds = (PromptConfig, SageConfig) if kind is None else (kind,)
-    return {field.name for one in kinds for field in dataclasses.fields(one)}
+    """The flat names of every setting of that kind of run; None: of any kind."""
+    return {name for one in ((PromptConfig, SageConfig) if kind is None else (kind,)) for name in flat_defaults(one)}
 
 
-def _configure_prompting(name: str, method: PromptMethodName, mode: str, changes: dict[str, Any]) -> PromptConfig:
-    _check_names(changes, PromptConfig, method)
-    preset = {**pick(PROFILES, name, "profile"), **METHODS[method]}
-    if mode == "authors":
-        preset.update(AUTHORS_MODE)
-    if mode == "native":
-        preset.update(NATIVE_MODE[method])
+def _prompt_preset(name: str, method: str, mode: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    preset = {**pick(presets.PROFILES, name, "profile"), **presets.METHODS[method]}
+    preset |= {"authors": presets.AUTHORS_MODE, "native": presets.NATIVE_MODE[method]}.get(mode, {})
     if changes.get("scheme", "dirichlet") != "dirichlet":
         preset["beta"] = None
     if changes.get("scheme") == "quantity":
         preset["fraction"] = 0.2
-    preset.update(changes)
+    preset |= changes
     if preset.get("momentum_state") == "shared":  # one buffer goes from client to client: no two at a time
         preset["clients_per_forward"] = changes.get("clients_per_forward", 1)
-    return PromptConfig(profile=name, method=method, **preset)
+    return preset
 
 
-def _configure_sage(name: str, method: SageMethodName, mode: str, changes: dict[str, Any]) -> SageConfig:
-    _check_names(changes, SageConfig, method)
-    preset = {**pick(SAGE_PROFILES, name, "profile"), **SAGE_METHODS[method]}
-    if name == "paper" and changes.get("dataset") in PAPER_ROUNDS:
-        preset["rounds"] = PAPER_ROUNDS[changes["dataset"]]
+def _sage_preset(name: str, mode: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    preset = dict(pick(presets.SAGE_PROFILES, name, "profile"))
+    if name == "paper" and changes.get("dataset") in presets.PAPER_ROUNDS:
+        preset["rounds"] = presets.PAPER_ROUNDS[changes["dataset"]]
     if mode == "authors":
-        preset.update(SAGE_AUTHORS_MODE)
+        preset |= presets.SAGE_AUTHORS_MODE
     if changes.get("scheme") == "iid":
         preset["alpha"] = None
-    preset.update(changes)
-    return SageConfig(profile=name, method=method, **preset)
+    return {**preset, **changes}
 
 
-def _check_names(changes: dict[str, Any], kind: type[RunConfig], method: str) -> None:
-    known = setting_names(kind)
-    for field in changes:
-        if field not in known:
-            other = f" of {method}, though of other methods" if field in setting_names() else ""
-            raise FedCoPLError(f"unknown setting {field!r}{other}{did_you_mean(field, known)}")
+def _known_settings(given: Mapping[str, Any], kind: type[RunConfig], method: str, unread: Unread) -> dict[str, Any]:
+    """The settings in today's names; an unknown one is refused, one that the method does not read may be dropped."""
+    known, elsewhere, found = setting_names(kind), setting_names(), {}
+    for name, value in current_names(given).items():
+        if name not in known and (name not in elsewhere or unread == "refuse"):
+            other = f" of {method}, though of other methods" if name in elsewhere else ""
+            raise FedCoPLError(f"unknown setting {name!r}{other}{did_you_mean(name, known)}")
+        if name in known and (unread == "refuse" or method in (readers_of(name) or (method,))):
+            found[name] = value
+    return found
+
+
+def _signature() -> inspect.Signature:
+    """Every setting by name with its default (... where profile or method decide), for completion in notebooks."""
+    own = [one for one in inspect.signature(configure).parameters.values() if one.kind is not one.VAR_KEYWORD]
+    first, second = flat_defaults(PromptConfig), flat_defaults(SageConfig)
+    differ = {name: ... for name in first if name in second and first[name] != second[name]}
+    defaults = sorted((first | second | differ).items())
+    known = {one.name for one in own}
+    by_name = inspect.Parameter.KEYWORD_ONLY
+    more = [inspect.Parameter(name, by_name, default=value) for name, value in defaults if name not in known]
+    return inspect.Signature([*own, *more])
+
+
+vars(configure)["__signature__"] = _signature()

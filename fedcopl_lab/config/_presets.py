@@ -1,114 +1,58 @@
-"""What fills a prompt-tuning run's settings: profiles, methods, modes, and CPL's levels."""
+"""What fills a run's settings, read from ``presets.toml``: profiles, methods, modes, and CPL's levels."""
 
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
-from fedcopl_lab.config._prompting import PromptConfig
+from fedcopl_lab.config._prompt_config import PromptConfig
 
-Mode = Literal["paper", "authors", "native"]
+Preset = Mapping[str, Any]
+Presets = Mapping[str, Preset]
 
-PROFILES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+_ALL = tomllib.loads((Path(__file__).parent / "presets.toml").read_text(encoding="utf-8"))
+_PROMPTING, _SAGE = _ALL["prompting"], _ALL["sage"]
+
+EXPECTED: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        "smoke": {
-            "dataset": "digits",
-            "clip": "tiny",
-            "n_clients": 5,
-            "min_train": 10,
-            "min_test": 5,
-            "rounds": 4,
-            "local_epochs": 2,
-            "batch_size": 32,
-            "refresh_every": 2,
-            "n_text": 8,
-            "n_visual": 5,
-            # 8 shots x 10 classes x 5 clients is a third of the images: the share that 16 shots take of
-            # CIFAR-100, the one set of the paper where FPL's budget neither vanishes nor takes every image.
-            "shots": 8,
-            "clients_per_forward": 5,  # so small a model spends much of a step on starting operations
-        },
-        "mini": {
-            "dataset": "cifar10:unseen:6000",  # 5,000 training and 1,000 test images that mini was not trained on
-            "clip": "mini",
-            "n_clients": 10,
-            "min_train": 10,
-            "min_test": 5,
-            "rounds": 6,
-            "local_epochs": 2,
-            "batch_size": 32,
-            "refresh_every": 2,
-            "n_text": 8,
-            "n_visual": 5,
-            "shots": 16,  # the paper's; x 10 classes x 10 clients a third of the images, as on the paper's CIFAR-100
-            "clients_per_forward": 5,
-        },
-        "paper": {
-            "dataset": "cifar10",
-            "clip": "ViT-B-32",
-            "n_clients": 10,
-            "min_train": 10,
-            "min_test": 0,
-            "rounds": 20,
-            "local_epochs": 10,
-            "batch_size": 64,
-            "refresh_every": 5,
-            "n_text": 16,
-            "n_visual": 5,
-            "shots": 16,
-        },
+        paper: {name: preset.pop("expected") for name, preset in _ALL[paper]["profiles"].items()}
+        for paper in ("prompting", "sage")
     }
 )
+"""``"prompting"`` or ``"sage"`` -> profile -> what its own method reaches there, how fast and on what machine."""
+
+PROFILES: Presets = MappingProxyType(_PROMPTING["profiles"])
 """The same code at different sizes; a profile is data, and nothing branches on its name."""
 
-METHODS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        "zero-shot": {"labeller": "none", "aggregate": "none", "rounds": 0},
-        "PromptFL": {"labeller": "FPL", "aggregate": "both", "weight_by": "selected"},
-        "PromptProx": {"labeller": "FPL", "aggregate": "both", "weight_by": "selected"},
-        "pFedPrompt": {"labeller": "FPL", "aggregate": "both", "weight_by": "selected"},
-        "FedOTP": {"labeller": "FPL", "aggregate": "both", "weight_by": "selected"},
-        "FedCoPL": {"labeller": "CoPL", "aggregate": "visual", "weight_by": "quota"},
-    }
-)
+METHODS: Presets = MappingProxyType(_PROMPTING["methods"])
 """What each method changes in a profile, as main Table 1 compares them: both prompts and one optimiser for all.
 
 PromptFL averages both prompts because main Tables 3 and 6 show it; we read the other baselines alike. FedOTP
 averages its global text prompt and keeps a second, local one.
 """
 
-AUTHORS_MODE: Mapping[str, Any] = MappingProxyType(
-    {
-        "partition_mode": "authors",
-        "min_test": 0,
-        "seed_scope": "prompts",
-        "allocation": "authors",
-        "unseen_class": "authors_quota",
-        "weight_by": "selected",
-        "momentum_state": "shared",
-    }
-)
+AUTHORS_MODE: Preset = MappingProxyType(_PROMPTING["authors"])
 """The switches that make a run do what the released code does where it differs from the paper."""
 
-_COOP = {"modalities": "text", "lr": 0.001, "weight_decay": 5e-4, "batch_size": 32}
-
-NATIVE_MODE: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        "zero-shot": {},
-        "PromptFL": {**_COOP, "local_epochs": 5, "lr_schedule": "run", "warmup_epochs": 1},
-        "PromptProx": {**_COOP, "local_epochs": 1, "lr_schedule": "constant"},
-        "pFedPrompt": {**_COOP, "local_epochs": 5, "lr_schedule": "run", "warmup_epochs": 1},
-        "FedOTP": {**_COOP, "local_epochs": 1, "lr_schedule": "constant"},
-        "FedCoPL": {},
-    }
-)
+NATIVE_MODE: Presets = MappingProxyType(_PROMPTING["native"])
 """Each baseline's own optimiser and prompts, from its public code; rounds and prompt lengths stay the profile's.
 
 PromptProx as in FedOTP's repository, the one public implementation; pFedPrompt has none and takes PromptFL's.
 The codes also crop and flip training images at random and compute in half precision; here neither is done.
 """
 
+SAGE_PROFILES: Presets = MappingProxyType(_SAGE["profiles"])
+"""The profiles of SAGE and its baselines."""
+
+PAPER_ROUNDS: Mapping[str, int] = MappingProxyType(_SAGE["paper_rounds"])
+"""[T] rounds of each data set in SAGE's profile ``"paper"``."""
+
+SAGE_AUTHORS_MODE: Preset = MappingProxyType(_SAGE["authors"])
+"""The switches that make a run do what SAGE's released code does where it differs from the paper."""
+
 CPL_LEVELS: Mapping[str, tuple[float, float]] = MappingProxyType(
-    {"dtd": (0.75, 0.95), "resisc45": (0.90, 0.97), "cub": (0.75, 0.99)}
+    {name: (low, high) for name, (low, high) in _ALL["cpl_levels"].items()}
 )
 """CPL's two quantiles (alpha, beta) per data set, as its code sets them for learning without labels."""
 

@@ -6,37 +6,45 @@ from fedcopl_lab._lazy import lazy_names
 from fedcopl_lab.data._manifests import Manifest, known_manifests, load_manifest, manifest_folder, read_manifest_table
 
 if TYPE_CHECKING:
-    from fedcopl_lab.data._cache import CachedImages, cached_images
-    from fedcopl_lab.data._channel_statistics import ChannelStatistics, channel_statistics
     from fedcopl_lab.data._datasets import PAPER_DATASETS, Dataset, load_dataset
-    from fedcopl_lab.data._dirichlet import dirichlet_partition
     from fedcopl_lab.data._download import DownloadError
-    from fedcopl_lab.data._federation import Federation, partition
+    from fedcopl_lab.data._fedcopl_partition import dirichlet_partition, iid_partition, quantity_partition
+    from fedcopl_lab.data._federation import Federation, Heterogeneity, heterogeneity, restore_federation, split_table
     from fedcopl_lab.data._fetch import Verification, download_of, get, state_of, verify
-    from fedcopl_lab.data._heterogeneity import Heterogeneity, heterogeneity
-    from fedcopl_lab.data._iid import iid_partition
+    from fedcopl_lab.data._folders import data_root, set_folder
+    from fedcopl_lab.data._image_cache import CachedImages, cached_images, resized
+    from fedcopl_lab.data._image_source import ImageSource
+    from fedcopl_lab.data._normalisation import ChannelStatistics, channel_statistics, normalise
     from fedcopl_lab.data._operations import OPERATIONS, apply_operation
-    from fedcopl_lab.data._quantity import quantity_partition
+    from fedcopl_lab.data._partition import fedcopl_federation, partition, sage_federation
+    from fedcopl_lab.data._parts import (
+        SEEN_SETS,
+        PartName,
+        counts_of,
+        positions_sha256,
+        seen_positions,
+        seen_sha256,
+        split_name,
+    )
     from fedcopl_lab.data._readers import read_source
-    from fedcopl_lab.data._resize import resized
-    from fedcopl_lab.data._roots import data_root
-    from fedcopl_lab.data._sage import sage_partition
-    from fedcopl_lab.data._shards import Shard
-    from fedcopl_lab.data._sources import ImageSource
-    from fedcopl_lab.data._split_table import restore_federation, split_table
+    from fedcopl_lab.data._sage_partition import sage_partition
+    from fedcopl_lab.data._shard import Shard
     from fedcopl_lab.data._views import (
+        PAD_SHARE,
         StrongDraws,
         WeakDraws,
         draw_strong,
         draw_weak,
-        normalise,
+        holes,
         strong_view,
         weak_view,
     )
 
 __all__ = [
     "OPERATIONS",
+    "PAD_SHARE",
     "PAPER_DATASETS",
+    "SEEN_SETS",
     "CachedImages",
     "ChannelStatistics",
     "Dataset",
@@ -45,6 +53,7 @@ __all__ = [
     "Heterogeneity",
     "ImageSource",
     "Manifest",
+    "PartName",
     "Shard",
     "StrongDraws",
     "Verification",
@@ -52,13 +61,16 @@ __all__ = [
     "apply_operation",
     "cached_images",
     "channel_statistics",
+    "counts_of",
     "data_root",
     "dirichlet_partition",
     "download_of",
     "draw_strong",
     "draw_weak",
+    "fedcopl_federation",
     "get",
     "heterogeneity",
+    "holes",
     "iid_partition",
     "known_manifests",
     "load_dataset",
@@ -66,12 +78,18 @@ __all__ = [
     "manifest_folder",
     "normalise",
     "partition",
+    "positions_sha256",
     "quantity_partition",
     "read_manifest_table",
     "read_source",
     "resized",
     "restore_federation",
+    "sage_federation",
     "sage_partition",
+    "seen_positions",
+    "seen_sha256",
+    "set_folder",
+    "split_name",
     "split_table",
     "state_of",
     "strong_view",
@@ -79,29 +97,24 @@ __all__ = [
     "weak_view",
 ]
 
+_WHERE = {
+    "_datasets": "PAPER_DATASETS Dataset load_dataset",
+    "_download": "DownloadError",
+    "_fedcopl_partition": "dirichlet_partition iid_partition quantity_partition",
+    "_federation": "Federation Heterogeneity heterogeneity restore_federation split_table",
+    "_fetch": "Verification download_of get state_of verify",
+    "_folders": "data_root set_folder",
+    "_image_cache": "CachedImages cached_images resized",
+    "_image_source": "ImageSource",
+    "_normalisation": "ChannelStatistics channel_statistics normalise",
+    "_operations": "OPERATIONS apply_operation",
+    "_partition": "fedcopl_federation partition sage_federation",
+    "_parts": "SEEN_SETS PartName counts_of positions_sha256 seen_positions seen_sha256 split_name",
+    "_readers": "read_source",
+    "_sage_partition": "sage_partition",
+    "_shard": "Shard",
+    "_views": "PAD_SHARE StrongDraws WeakDraws draw_strong draw_weak holes strong_view weak_view",
+}
 __getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        **dict.fromkeys(("PAPER_DATASETS", "Dataset", "load_dataset"), "._datasets"),
-        **dict.fromkeys(("Federation", "partition"), "._federation"),
-        **dict.fromkeys(("Heterogeneity", "heterogeneity"), "._heterogeneity"),
-        **dict.fromkeys(("CachedImages", "cached_images"), "._cache"),
-        **dict.fromkeys(("Verification", "download_of", "get", "state_of", "verify"), "._fetch"),
-        "DownloadError": "._download",
-        "ImageSource": "._sources",
-        "Shard": "._shards",
-        **dict.fromkeys(("OPERATIONS", "apply_operation"), "._operations"),
-        **dict.fromkeys(("ChannelStatistics", "channel_statistics"), "._channel_statistics"),
-        **dict.fromkeys(
-            ("StrongDraws", "WeakDraws", "draw_strong", "draw_weak", "normalise", "strong_view", "weak_view"), "._views"
-        ),
-        "data_root": "._roots",
-        "read_source": "._readers",
-        "resized": "._resize",
-        **dict.fromkeys(("restore_federation", "split_table"), "._split_table"),
-        "sage_partition": "._sage",
-        "dirichlet_partition": "._dirichlet",
-        "iid_partition": "._iid",
-        "quantity_partition": "._quantity",
-    },
+    __name__, {name: f".{module}" for module, names in _WHERE.items() for name in names.split()}
 )

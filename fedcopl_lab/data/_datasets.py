@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -14,13 +13,15 @@ from jaxtyping import Int64, UInt8
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.data._cache import cached_images
+from fedcopl_lab.data._folders import data_root
+from fedcopl_lab.data._image_cache import cached_images
+from fedcopl_lab.data._image_source import ImageSource
 from fedcopl_lab.data._manifests import Manifest, load_manifest
-from fedcopl_lab.data._own import own_folder
+from fedcopl_lab.data._own_folder import own_folder
+from fedcopl_lab.data._parts import PartName, draw_part, seen_positions, split_name
 from fedcopl_lab.data._readers import read_source
-from fedcopl_lab.data._roots import data_root
-from fedcopl_lab.data._sources import ImageSource
-from fedcopl_lab.data._subset import PartName, draw_part, split_name, without_seen
+
+DIGITS = "digits"  # the one set that needs no download
 
 # The sets of FedCoPL (supplement, Table 1) and SAGE.
 PAPER_DATASETS = ("cifar10", "cifar100", "dtd", "resisc45", "cub", "ucf101", "svhn", "cinic10")
@@ -97,7 +98,7 @@ def load_dataset(name: str, root: str | Path | None = None, image_size: int | No
             CINIC-10) or 224 (the others).
 
     Returns:
-        The :class:`Dataset`; the same object for the same arguments, except for ``folder:``, which is read anew.
+        The :class:`Dataset`; the same object for the same arguments, except for ``folder:``, which is read again.
 
     Raises:
         FedCoPLError: when the name is unknown, the set is not there, an image cannot be read, or the data do
@@ -108,38 +109,54 @@ def load_dataset(name: str, root: str | Path | None = None, image_size: int | No
 
     Shown in notebooks ``00_quickstart`` and ``data_check``.
     """
-    part = split_name(name, (*_LOADERS, *PAPER_DATASETS))
+    if name == DIGITS and image_size in (None, 8):
+        return _load_digits()
+    known = (DIGITS, *PAPER_DATASETS)
+    part, folder = split_name(name, known), str(data_root(root))
     if not part.is_whole:
-        return _load_part(part, str(data_root(root)), image_size)
-    if name in _LOADERS and image_size in (None, 8):
-        return _load_cached(name)
-    if name in PAPER_DATASETS or name in _LOADERS:
-        return _load_stored(name, str(data_root(root)), image_size)
+        return _load_part(part, folder, image_size)
+    if name in known:
+        return _load_stored(name, folder, image_size)
     if name.startswith("folder:"):
-        return _load_folder(name, str(data_root(root)), image_size)
-    known_names = (*_LOADERS, *PAPER_DATASETS)
-    close = get_close_matches(name.lower(), known_names, n=1)
+        return _cached(*own_folder(name.removeprefix("folder:")), Path(folder), image_size)
+    close = get_close_matches(name.lower(), known, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     raise FedCoPLError(
-        f"no data set is named {name!r}; {hint}known names: {', '.join(known_names)}, "
-        "or folder:PATH for your own images"
+        f"no data set is named {name!r}; {hint}known names: {', '.join(known)}, or folder:PATH for your own images"
     )
+
+
+@lru_cache(maxsize=1)
+def _load_digits() -> Dataset:
+    from sklearn.datasets import load_digits  # slow to import, needed for this set only
+
+    manifest, bunch = load_manifest(DIGITS), load_digits()
+    grey = torch.from_numpy(np.rint(bunch.images * 255 / 16).astype(np.uint8))
+    images = grey[:, None].expand(-1, 3, -1, -1).contiguous()
+    labels = torch.from_numpy(bunch.target.astype(np.int64))
+    _check_content(manifest, images, labels)
+    is_test = torch.zeros(len(labels), dtype=torch.bool)
+    is_test[list(manifest.test_indices)] = True
+    indices = torch.nonzero(~is_test).squeeze(1), torch.nonzero(is_test).squeeze(1)
+    _check_digest(manifest, "split.sha256", manifest.split_sha256, _tensors_sha256(*indices))
+    return _dataset(manifest, images, labels, indices, _tensors_sha256(images, labels, *indices))
 
 
 @lru_cache(maxsize=2)
 def _load_stored(name: str, root: str, image_size: int | None) -> Dataset:
+    """A whole set of official files, or the digits at another size than theirs."""
     manifest = load_manifest(name)
-    if name in _LOADERS:
-        images, labels = _LOADERS[name]()
-        source = ImageSource(images.numpy(), Path("."), (), labels.numpy(), manifest.n_train)
-        return _resized(load_dataset(name), source, Path(root), image_size)
+    if name == DIGITS:
+        whole = _load_digits()
+        images, content = _pixels(manifest, _digits_source(), manifest.content_sha256, root, image_size, progress=False)
+        return replace(whole, images=images, sha256=_digest(content, whole.sha256))
     source = read_source(manifest, root)
     if source.pixels is None or image_size not in (None, manifest.image_size[0]):
-        return _stored(manifest, source, Path(root), image_size)
+        return _cached(manifest, source, Path(root), image_size)
     images, labels = torch.from_numpy(source.pixels), torch.from_numpy(source.labels)
     if manifest.content_known:
         _check_content(manifest, images, labels)
-    return _training_first(manifest, images, labels, tensors_sha256(images, labels))
+    return _training_first(manifest, images, labels, _tensors_sha256(images, labels))
 
 
 @lru_cache(maxsize=2)
@@ -147,98 +164,79 @@ def _load_part(wanted: PartName, root: str, image_size: int | None) -> Dataset:
     """Only the chosen images are decoded."""
     name = wanted.whole
     manifest = load_manifest(name)
-    if name in _LOADERS:
-        whole = load_dataset(name)
-        source = ImageSource(whole.images.numpy(), Path("."), (), whole.labels.numpy(), manifest.n_train)
+    if name == DIGITS:
+        source, whole = _digits_source(), _load_digits()
         train, test = whole.train_indices.numpy(), whole.test_indices.numpy()
     else:
-        source = read_source(manifest, Path(root))
+        source = read_source(manifest, root)
         train, test = np.split(np.arange(len(source)), [source.n_train])
     whole_train = len(train)
-    if wanted.unseen:
-        train = without_seen(train, name)
+    if wanted.unseen:  # the training images come first in these sets
+        train = np.setdiff1d(train, seen_positions(name), assume_unique=True)
     if wanted.n_images is not None:
         train, test = draw_part(source.labels, train, test, wanted.n_images, name, whole_train)
     kept = np.concatenate([train, test])
     pixels = None if source.pixels is None else source.pixels[kept]
     names = tuple(source.names[i] for i in kept) if source.names else ()
     part = ImageSource(pixels, source.root, names, source.labels[kept], len(train))
+    labels = torch.from_numpy(part.labels)
     if pixels is None or image_size not in (None, manifest.image_size[0]):
-        identity = _digest(manifest.content_sha256, tensors_sha256(torch.from_numpy(kept)))
-        size = image_size or manifest.image_size[0]
-        cached = cached_images(part, identity, size, Path(root) / "cache" / name, progress=False)
-        images, content = torch.from_numpy(cached.pixels), cached.sha256
+        identity = _digest(manifest.content_sha256, _tensors_sha256(torch.from_numpy(kept)))
+        images, content = _pixels(manifest, part, identity, root, image_size, progress=False)
     else:
         images = torch.from_numpy(pixels)
-        content = tensors_sha256(images)
-    labels = torch.from_numpy(part.labels)
+        content = _tensors_sha256(images)
     indices = torch.arange(len(train)), torch.arange(len(train), len(kept))
-    sha256 = _digest(content, tensors_sha256(labels), str(len(train)))
+    sha256 = _digest(content, _tensors_sha256(labels), str(len(train)))
     return replace(_dataset(manifest, images, labels, indices, sha256), name=wanted.text)
 
 
-def _load_folder(name: str, root: str, image_size: int | None) -> Dataset:
-    manifest, source = own_folder(name.removeprefix("folder:"))
-    return _stored(manifest, source, Path(root), image_size)
+def _digits_source() -> ImageSource:
+    whole = _load_digits()
+    return ImageSource(whole.images.numpy(), Path("."), (), whole.labels.numpy(), len(whole.train_indices))
 
 
-def _stored(manifest: Manifest, source: ImageSource, root: Path, image_size: int | None) -> Dataset:
-    size = image_size or manifest.image_size[0]
-    folder = root / "cache" / manifest.name.replace("folder:", "folder-").replace(os.sep, "_").replace(":", "_")
-    cached = cached_images(source, manifest.content_sha256, size, folder)
-    images, labels = torch.from_numpy(cached.pixels), torch.from_numpy(source.labels)
-    return _training_first(manifest, images, labels, cached.sha256)
+def _cached(manifest: Manifest, source: ImageSource, root: Path, image_size: int | None) -> Dataset:
+    """A whole set from its cache of decoded images."""
+    images, content = _pixels(manifest, source, manifest.content_sha256, root, image_size)
+    return _training_first(manifest, images, torch.from_numpy(source.labels), content)
 
 
-def _resized(dataset: Dataset, source: ImageSource, root: Path, image_size: int | None) -> Dataset:
-    assert image_size is not None
-    folder = root / "cache" / dataset.name
-    cached = cached_images(source, dataset.manifest.content_sha256, image_size, folder, progress=False)
-    return replace(dataset, images=torch.from_numpy(cached.pixels), sha256=_digest(cached.sha256, dataset.sha256))
+def _pixels(
+    manifest: Manifest,
+    source: ImageSource,
+    identity: str,
+    root: str | Path,
+    image_size: int | None,
+    progress: bool = True,
+) -> tuple[Tensor, str]:
+    """Images from the cache, decoded now or earlier, and the checksum of their pixels."""
+    name = manifest.name.replace("folder:", "folder-").replace(os.sep, "_").replace(":", "_")
+    size = manifest.image_size[0] if image_size is None else image_size
+    cached = cached_images(source, identity, size, Path(root) / "cache" / name, progress=progress)
+    return torch.from_numpy(cached.pixels), cached.sha256
 
 
 def _training_first(manifest: Manifest, images: Tensor, labels: Tensor, content: str) -> Dataset:
     indices = torch.arange(manifest.n_train), torch.arange(manifest.n_train, manifest.n_train + manifest.n_test)
-    split = tensors_sha256(*indices)
+    split = _tensors_sha256(*indices)
     _check_digest(manifest, "split.sha256", manifest.split_sha256, split)
-    return _dataset(manifest, images, labels, indices, _digest(content, tensors_sha256(labels), split))
+    return _dataset(manifest, images, labels, indices, _digest(content, _tensors_sha256(labels), split))
 
 
 def _dataset(
     manifest: Manifest, images: Tensor, labels: Tensor, indices: tuple[Tensor, Tensor], sha256: str
 ) -> Dataset:
     """Images of a manifest's classes; ``indices`` are those of training and of test."""
-    train_indices, test_indices = indices
-    return Dataset(
-        name=manifest.name,
-        images=images,
-        labels=labels,
-        class_names=manifest.classes,
-        template=manifest.template,
-        train_indices=train_indices,
-        test_indices=test_indices,
-        sha256=sha256,
-        manifest=manifest,
-    )
+    names = manifest.classes
+    return Dataset(manifest.name, images, labels, names, manifest.template, *indices, sha256, manifest)
 
 
 def _digest(*parts: str) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-@lru_cache(maxsize=8)
-def _load_cached(name: str) -> Dataset:
-    manifest = load_manifest(name)
-    images, labels = _LOADERS[name]()
-    _check_content(manifest, images, labels)
-    is_test = torch.zeros(len(labels), dtype=torch.bool)
-    is_test[list(manifest.test_indices)] = True
-    indices = torch.nonzero(~is_test).squeeze(1), torch.nonzero(is_test).squeeze(1)
-    _check_digest(manifest, "split.sha256", manifest.split_sha256, tensors_sha256(*indices))
-    return _dataset(manifest, images, labels, indices, tensors_sha256(images, labels, *indices))
-
-
-def tensors_sha256(*tensors: Tensor) -> str:
+def _tensors_sha256(*tensors: Tensor) -> str:
     """Checksum of the tensors' bytes, one after the other, C order and little endian."""
     digest = hashlib.sha256()
     for tensor in tensors:
@@ -247,35 +245,20 @@ def tensors_sha256(*tensors: Tensor) -> str:
     return digest.hexdigest()
 
 
-def _check_content(manifest: Manifest, images: UInt8[Tensor, "n 3 h w"], labels: Int64[Tensor, " n"]) -> None:
+def _check_content(manifest: Manifest, images: Tensor, labels: Tensor) -> None:
     n_images = manifest.n_train + manifest.n_test
     if len(images) != n_images:
         raise FedCoPLError(
             f"{manifest.name} has {len(images)} images, but {manifest.path.name} says {n_images}; "
             f"its source has changed: install a package version that goes with this manifest"
         )
-    _check_digest(manifest, "content_sha256", manifest.content_sha256, tensors_sha256(images, labels))
+    _check_digest(manifest, "content_sha256", manifest.content_sha256, _tensors_sha256(images, labels))
 
 
 def _check_digest(manifest: Manifest, field: str, expected: str, found: str) -> None:
     if found != expected:
+        see = f"see `fedcopl-lab data verify {manifest.name}`"
         raise FedCoPLError(
-            f"{manifest.name} has checksum {found}, but {field} in {manifest.path} is {expected}; "
-            + (
-                "the data or the manifest were changed: install scikit-learn and fedcopl-lab again"
-                if manifest.name in _LOADERS
-                else f"the data or the manifest were changed: see `fedcopl-lab data verify {manifest.name}`"
-            )
+            f"{manifest.name} has checksum {found}, but {field} in {manifest.path} is {expected}; the data or the "
+            f"manifest were changed: {'install scikit-learn and fedcopl-lab again' if manifest.name == DIGITS else see}"
         )
-
-
-def _digits() -> tuple[UInt8[Tensor, "n 3 8 8"], Int64[Tensor, " n"]]:
-    from sklearn.datasets import load_digits  # slow to import, needed for this set only
-
-    bunch = load_digits()
-    grey = torch.from_numpy(np.rint(bunch.images * 255 / 16).astype(np.uint8))
-    labels = torch.from_numpy(bunch.target.astype(np.int64))
-    return grey[:, None].expand(-1, 3, -1, -1).contiguous(), labels
-
-
-_LOADERS: dict[str, Callable[[], tuple[Tensor, Tensor]]] = {"digits": _digits}

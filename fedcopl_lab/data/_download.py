@@ -1,24 +1,25 @@
 """Downloads that arrive whole or not at all: resumed, retried, from several addresses, with a checksum."""
 
+import hashlib
 import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pooch
 import requests
 import urllib3
 from tqdm.auto import tqdm
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.data._files import SourceFile
+from fedcopl_lab.data._manifests import SourceFile
 
-_BLOCK = 1 << 18
+_BLOCK = 1 << 18  # bytes
+_NETWORK = (ConnectionError, TimeoutError, requests.RequestException)
 _GONE = (400, 401, 403, 404, 405, 410, 451)  # asking again will not help
 
 
@@ -28,21 +29,13 @@ class DownloadError(FedCoPLError):
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a download waits and how often it tries.
+    """How long a download waits, in seconds, and how often it tries."""
 
-    Attributes:
-        attempts: tries in a row without one new byte, per address.
-        connect: seconds to wait for a connection.
-        read: seconds to wait for the next bytes.
-        first_pause: seconds before the second try; doubled each time.
-        longest_pause: seconds at most between two tries.
-    """
-
-    attempts: int = 6
-    connect: float = 20.0
-    read: float = 60.0
-    first_pause: float = 1.0
-    longest_pause: float = 60.0
+    attempts: int = 6  # tries in a row without one new byte, per address
+    connect: float = 20.0  # for a connection
+    read: float = 60.0  # for the next bytes
+    first_pause: float = 1.0  # before the second try; doubled each time
+    longest_pause: float = 60.0  # between two tries
 
     def pause(self, failures: int, asked: float = 0.0) -> float:
         """Seconds to wait after so many failures in a row, at least what the server asked for."""
@@ -55,27 +48,14 @@ PATIENCE = Patience()
 def fetch(
     file: SourceFile, folder: Path, patience: Patience = PATIENCE, progress: bool = True, replace: bool = False
 ) -> Path:
-    """Bring one file into a folder; at once when it is there already with the right checksum.
+    """Bring one file into a folder, at once when it is there already with the right checksum; its path.
 
     What has arrived of an unfinished download stays in ``NAME.part`` and is completed by the next call, from
-    any of the addresses. A complete download with a wrong checksum is kept as ``NAME.bad`` for inspection.
-
-    Args:
-        file: what to fetch.
-        folder: where it goes.
-        patience: waiting times and number of tries.
-        progress: show a bar with rate and time left.
-        replace: fetch again what is there with a wrong checksum; the old file is kept as ``NAME.bad``.
-
-    Returns:
-        The file's path.
+    any of the addresses. A complete download with a wrong checksum is kept as ``NAME.bad`` for inspection;
+    so is, with ``replace``, a file that is there with a wrong checksum.
 
     Raises:
         DownloadError: no address gave the file, or it differs from its checksum; names file and remedy.
-
-    >>> fetch(load_manifest("svhn").files[0], Path("data/svhn"))
-
-    Shown in notebook ``data_check``.
     """
     path = folder / file.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -91,8 +71,7 @@ def fetch(
         os.replace(path, _beside(path, ".bad"))
     if not file.urls:
         raise DownloadError(f"{file.name} cannot be fetched by a program: {file.by_hand}; then put it into {folder}")
-    # not through pooch.retrieve: killed, it leaves an empty file of its own behind
-    _Resuming(file, path, patience, progress).fetch()
+    _ResumingDownload(file, path, patience, progress).fetch()
     return path
 
 
@@ -101,15 +80,19 @@ def wrong(path: Path, file: SourceFile) -> str:
     size = path.stat().st_size
     if file.size and size != file.size:
         return f"has {size} bytes, but its manifest says {file.size}"
-    if not file.checksum:
-        return ""
-    kind, expected = file.checksum.split(":")
-    found = pooch.file_hash(str(path), alg=kind)
+    kind, _, expected = file.checksum.partition(":")
+    found = file_digest(path, kind) if kind else expected
     return "" if found == expected else f"has {kind} {found}, but its manifest says {expected}"
 
 
-class _Resuming:
-    """The bytes of one file on their way to its place."""
+def file_digest(path: Path, kind: str) -> str:
+    """Checksum of a file; ``kind`` is ``"sha256"`` or ``"md5"``."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, kind).hexdigest()
+
+
+class _ResumingDownload:
+    """One file's download, which goes on where it stopped."""
 
     def __init__(self, file: SourceFile, path: Path, patience: Patience, progress: bool) -> None:
         self.file, self.path, self.patience, self.progress = file, path, patience, progress
@@ -139,10 +122,10 @@ class _Resuming:
     def _complete(self, address: str) -> None:
         """Fill the part file from one address, with as many tries as patience allows."""
         failures = 0
+        size, quiet = self.file.size or None, not self.progress
         with tqdm(
-            desc=self.file.name, total=self.file.size or None, initial=self._have(), unit="B", unit_scale=True,
-            disable=not self.progress,
-        ) as bar:  # fmt: skip
+            desc=self.file.name, total=size, initial=self._have(), unit="B", unit_scale=True, disable=quiet
+        ) as bar:
             while True:
                 before, asked = self._have(), 0.0
                 try:
@@ -150,7 +133,7 @@ class _Resuming:
                         return
                     reason = "the connection was cut"
                 except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
-                    if isinstance(error, OSError) and error.errno is not None and not _is_network(error):
+                    if isinstance(error, OSError) and error.errno is not None and not isinstance(error, _NETWORK):
                         raise DownloadError(
                             f"cannot write {self.part}: {error.strerror}; free some space or choose another folder"
                         ) from error
@@ -181,7 +164,9 @@ class _Resuming:
                 return True
             self._check(total)
             with open(self.part, "ab") as part:
-                for block in _blocks(response):
+                # read1 gives the bytes as they arrive, also the last ones before a cut
+                read: Callable[[int], bytes] = getattr(response.raw, "read1", response.raw.read)
+                while block := read(_BLOCK):
                     part.write(block)
                     bar.update(len(block))
         expected = self.file.size or total
@@ -196,9 +181,10 @@ class _Resuming:
             if not self.file.size and response.headers.get("Content-Range") == f"bytes */{have}":
                 return have
             self._start_over(bar)
-            raise _BusyError("the server has no bytes beyond those that are here; starting over", 0.0)
+            raise _BusyError("the server has no bytes beyond those that are here; starting over")
         if status not in (200, 206):
-            raise _BusyError(f"HTTP {status} {response.reason}", _seconds(response.headers.get("Retry-After", "")))
+            asked = response.headers.get("Retry-After", "")
+            raise _BusyError(f"HTTP {status} {response.reason}", float(asked) if asked.isdigit() else 0.0)
         length = response.headers.get("Content-Length", "")
         if status == 200:
             if have:  # the server sends everything again
@@ -208,7 +194,7 @@ class _Resuming:
         start, total = _content_range(response.headers.get("Content-Range", ""))
         if start != have:
             self._start_over(bar)
-            raise _BusyError(f"the server sent bytes from {start} instead of {have}; starting over", 0.0)
+            raise _BusyError(f"the server sent bytes from {start} instead of {have}; starting over")
         return total
 
     def _check(self, total: int | None) -> None:
@@ -249,18 +235,11 @@ class _GivenUpError(Exception):
 
 
 class _BusyError(Exception):
-    """Not now; asking again may help."""
+    """Not now; asking again may help, after the pause that the server asked for."""
 
-    def __init__(self, reason: str, asked: float) -> None:
+    def __init__(self, reason: str, asked: float = 0.0) -> None:
         super().__init__(reason)
         self.asked = asked
-
-
-def _blocks(response: requests.Response) -> Iterator[bytes]:
-    """The body's bytes as they arrive, also the last ones before a cut."""
-    read: Callable[[int], bytes] = response.raw.read1 if hasattr(response.raw, "read1") else response.raw.read
-    while block := read(_BLOCK):
-        yield block
 
 
 def _content_range(text: str) -> tuple[int, int | None]:
@@ -271,14 +250,6 @@ def _content_range(text: str) -> tuple[int, int | None]:
     if unit != "bytes" or not start.isdigit():
         return -1, None
     return int(start), int(total) if total.isdigit() else None
-
-
-def _seconds(text: str) -> float:
-    return float(text) if text.isdigit() else 0.0
-
-
-def _is_network(error: OSError) -> bool:
-    return isinstance(error, ConnectionError | TimeoutError | requests.RequestException)
 
 
 def _reason(error: Exception) -> str:

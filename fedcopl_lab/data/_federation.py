@@ -1,8 +1,8 @@
-"""A data set divided among clients."""
+"""A data set divided among clients: who holds which images, how different they are, and the stored form of it."""
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -10,13 +10,10 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._html import folded
+from fedcopl_lab._html import table as html_table
 from fedcopl_lab.data._datasets import Dataset
-from fedcopl_lab.data._dirichlet import draw_dirichlet
-from fedcopl_lab.data._heterogeneity import Heterogeneity, heterogeneity
-from fedcopl_lab.data._iid import iid_partition
-from fedcopl_lab.data._quantity import draw_quantity
-from fedcopl_lab.data._sage import SageScheme, sage_partition
-from fedcopl_lab.data._shards import Drawn, Indices, Mode, Shard, check_minimums, checked_classes
+from fedcopl_lab.data._shard import Indices, Mode, Shard
 
 if TYPE_CHECKING:
     Scheme: TypeAlias = Literal["dirichlet", "quantity", "iid", "pairwise_balanced"]
@@ -24,7 +21,53 @@ if TYPE_CHECKING:
 else:
     Scheme = Part = str  # as Mode
 
-_MAX_REDRAWS = 1000
+_FEW = 10  # classes that the HTML table names, and clients that it shows unfolded
+
+
+@dataclass(frozen=True)
+class Heterogeneity:
+    """How far a federation is from an even mix of classes."""
+
+    # mean over clients of half the L1 distance between the client's and the global mix of training classes, 0 to 1
+    total_variation: float
+    # mean over clients with test images of half the L1 distance between their own mixes of training and of test classes
+    train_test_variation: float
+    classes_per_client: float  # mean number of classes with a training image
+    smallest_train: int  # fewest training images of a client
+    smallest_test: int  # fewest test images of a client
+
+    def __repr__(self) -> str:
+        return (
+            f"Heterogeneity(total variation {self.total_variation:.3f}, {self.classes_per_client:.1f} classes per "
+            f"client, smallest client {self.smallest_train} train + {self.smallest_test} test)"
+        )
+
+
+def heterogeneity(train_counts: Indices, test_counts: Indices) -> Heterogeneity:
+    """Summarise the class counts of all clients.
+
+    Args:
+        train_counts: training images by client and class, ``[K, C]``; every client has one or more.
+        test_counts: test images by client and class, ``[K, C]``.
+
+    >>> heterogeneity(np.array([[4, 0], [0, 4]]), np.array([[1, 0], [0, 1]])).total_variation
+    0.5
+
+    Shown in notebook ``fedcopl_supp_fig3``.
+    """
+    train_sizes, test_sizes = train_counts.sum(axis=1), test_counts.sum(axis=1)
+    train_mix = train_counts / train_sizes[:, None]
+    global_mix = train_counts.sum(axis=0) / train_counts.sum()
+    tested = test_sizes > 0
+    test_mix = test_counts[tested] / test_sizes[tested, None]
+    own_distances = np.abs(train_mix[tested] - test_mix).sum(axis=1) / 2
+    return Heterogeneity(
+        total_variation=float(np.abs(train_mix - global_mix).sum(axis=1).mean() / 2),
+        train_test_variation=float(own_distances.mean()) if tested.any() else 0.0,
+        classes_per_client=float((train_counts > 0).sum(axis=1).mean()),
+        smallest_train=int(train_sizes.min()),
+        smallest_test=int(test_sizes.min()),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +116,10 @@ class Federation:
         """Checksum of the positions of all clients, in their order."""
         digest = hashlib.sha256()
         for shard in self.shards:
-            parts = (shard.train, shard.test) + (() if shard.labelled is None else (shard.labelled,))
-            for positions in parts:
-                digest.update(len(positions).to_bytes(8, "little"))
-                digest.update(positions.astype("<i8").tobytes())
+            for positions in (shard.train, shard.test, shard.labelled):
+                if positions is not None:
+                    digest.update(len(positions).to_bytes(8, "little"))
+                    digest.update(positions.astype("<i8").tobytes())
         return digest.hexdigest()
 
     @property
@@ -95,194 +138,18 @@ class Federation:
             f"seed={self.seed}, mode={self.mode})"
         )
 
-
-def partition(
-    dataset: Dataset,
-    scheme: Scheme,
-    n_clients: int,
-    beta: int | float | None = None,
-    alpha: int | float | None = None,
-    label_fraction: int | float | None = None,
-    seed: int = 0,
-    mode: Mode = "paper",
-    *,
-    fraction: int | float = 0.2,
-    min_train: int | None = None,
-    min_test: int | None = None,
-    test_split: str | None = None,
-    labelled_per_class: int | None = None,
-) -> Federation:
-    """Divide a data set among clients.
-
-    FedCoPL, experimental setup; see ``dirichlet_partition``, ``quantity_partition`` and ``iid_partition``
-    for what the schemes do.
-
-    Args:
-        dataset: the data set.
-        scheme: ``"dirichlet"``, ``"quantity"`` or ``"iid"``; with ``label_fraction`` also ``"pairwise_balanced"``.
-        n_clients: number of clients K.
-        beta: Dirichlet concentration, above 0; given for ``"dirichlet"`` and only there.
-        alpha: SAGE's concentration, above 0; takes the place of ``beta`` where ``label_fraction`` is given.
-        label_fraction: SAGE's share of labelled images, such as 0.1: see ``sage_partition``. In mode
-            ``"authors"`` the manifest's labelled images per class stand for it. No client has test images then.
-        seed: the partition's seed.
-        mode: ``"paper"``, or ``"authors"`` for what the released code does, ``seed=0`` being its own.
-        fraction: share of the classes a client sees under ``"quantity"``.
-        min_train: fewest training images of a client. ``None``: 10; in mode ``"authors"`` what the released
-            code checks, 10 under ``"dirichlet"`` and 1 otherwise.
-        min_test: fewest test images of a client. ``None``: 5; in mode ``"authors"`` 0.
-        test_split: as in the scheme's own function. ``None``: its default.
-        labelled_per_class: SAGE's labelled images of every class, in place of the share ``label_fraction``.
-
-    Returns:
-        The :class:`Federation`.
-
-    Raises:
-        FedCoPLError: on bad arguments, or when no draw gives every client its minimum.
-
-    >>> from fedcopl_lab.data import load_dataset
-    >>> partition(load_dataset("digits"), "dirichlet", n_clients=5, beta=0.1)
-    Federation(digits, dirichlet, beta=0.1, 5 clients, seed=0, mode=paper)
-
-    Shown in notebooks ``00_quickstart`` and ``fedcopl_supp_fig3``.
-    """
-    if alpha is not None or label_fraction is not None:
-        refuse_options_of_fedcopl(beta=beta, min_test=min_test, test_split=test_split)
-        return _sage_federation(
-            dataset, scheme, n_clients, alpha, label_fraction, seed, mode, min_train, labelled_per_class
-        )
-    _check_scheme(scheme, beta, test_split)
-    default_train = 10 if mode != "authors" or scheme == "dirichlet" else 1
-    default_test = 0 if mode == "authors" else 5
-    drawn = _drawn(
-        dataset,
-        scheme,
-        n_clients,
-        beta,
-        fraction,
-        seed,
-        mode,
-        default_train if min_train is None else min_train,
-        default_test if min_test is None else min_test,
-        test_split,
-    )
-    train_indices, test_indices = dataset.train_indices.numpy(), dataset.test_indices.numpy()
-    return Federation(
-        dataset=dataset,
-        shards=tuple(Shard(train_indices[shard.train], test_indices[shard.test]) for shard in drawn.shards),
-        scheme=scheme,
-        n_clients=n_clients,
-        beta=None if beta is None else float(beta),
-        fraction=float(fraction) if scheme == "quantity" else None,
-        seed=seed,
-        mode=mode,
-        redraws=drawn.redraws,
-    )
-
-
-def _drawn(
-    dataset: Dataset,
-    scheme: str,
-    n_clients: int,
-    beta: int | float | None,
-    fraction: int | float,
-    seed: int,
-    mode: Mode,
-    min_train: int,
-    min_test: int,
-    test_split: str | None,
-) -> Drawn:
-    labels = (dataset.train_labels, dataset.test_labels)
-    if scheme == "dirichlet":
-        assert beta is not None
-        return draw_dirichlet(
-            *labels,
-            n_clients,
-            beta,
-            seed,
-            mode,
-            min_train=min_train,
-            min_test=min_test,
-            test_split=test_split or "own_masks",
-            max_redraws=_MAX_REDRAWS,
-        )
-    if scheme == "quantity":
-        return draw_quantity(
-            *labels,
-            n_clients,
-            fraction,
-            seed,
-            mode,
-            min_train=min_train,
-            min_test=min_test,
-            test_split=test_split or "independent",
-            max_redraws=_MAX_REDRAWS,
-        )
-    # An even split of enough images satisfies every minimum, up to the rounding of mode "authors".
-    check_minimums(checked_classes(*labels, n_clients), n_clients, min_train, min_test)
-    return Drawn(iid_partition(*labels, n_clients, seed, mode), 0)
-
-
-def refuse_options_of_fedcopl(**options: object) -> None:
-    """Refuse what has no meaning beside SAGE's alpha and label_fraction."""
-    for name, value in options.items():
-        if value is not None:
-            raise FedCoPLError(
-                f"{name}={value} has no meaning beside alpha and label_fraction, SAGE's options; leave it out"
-            )
-
-
-def _sage_federation(
-    dataset: Dataset,
-    scheme: Scheme,
-    n_clients: int,
-    alpha: int | float | None,
-    label_fraction: int | float | None,
-    seed: int,
-    mode: Mode,
-    min_train: int | None,
-    per_class: int | None,
-) -> Federation:
-    if label_fraction is None:
-        raise FedCoPLError(f"alpha={alpha} without label_fraction; give the share of labelled images, such as 0.1")
-    if per_class is None and mode == "authors":
-        per_class = dict(dataset.manifest.labelled_per_class).get(float(label_fraction))
-    shards = sage_partition(
-        dataset.train_labels,
-        n_clients,
-        alpha,
-        label_fraction,
-        seed,
-        mode,
-        scheme=cast(SageScheme, scheme),
-        labelled_per_class=per_class,
-        min_unlabelled=10 if min_train is None else min_train,
-    )
-    positions = dataset.train_indices.numpy()
-    return Federation(
-        dataset=dataset,
-        shards=tuple(Shard(positions[s.train], s.test, positions[s.labelled]) for s in shards),
-        scheme=scheme,
-        n_clients=n_clients,
-        beta=None,
-        fraction=None,
-        seed=seed,
-        mode=mode,
-        redraws=0,
-        alpha=None if alpha is None else float(alpha),
-        label_fraction=float(label_fraction),
-    )
-
-
-def _check_scheme(scheme: str, beta: int | float | None, test_split: str | None) -> None:
-    if scheme not in ("dirichlet", "quantity", "iid"):
-        raise FedCoPLError(f"scheme={scheme!r} is unknown; choose 'dirichlet', 'quantity' or 'iid'")
-    if scheme == "dirichlet" and beta is None:
-        raise FedCoPLError("beta=None, but the scheme 'dirichlet' needs a number above 0; give beta=0.1")
-    if scheme != "dirichlet" and beta is not None:
-        raise FedCoPLError(f"beta={beta} has no meaning for the scheme {scheme!r}; leave it out or choose 'dirichlet'")
-    if scheme == "iid" and test_split is not None:
-        raise FedCoPLError(f"test_split={test_split!r} has no meaning for the scheme 'iid'; leave it out")
+    def _repr_html_(self) -> str:
+        """Images of every client: of each class where there are few, and in all."""
+        classes = self.dataset.class_names if self.dataset.n_classes <= _FEW else ()
+        parts = ["train", "test"] if self.label_fraction is None else ["train", "labelled"]
+        rows = [
+            [client, *counts[: len(classes)], sum(count > 0 for count in counts)]
+            + [len(_positions(shard, part)) for part in parts]
+            for client, (shard, counts) in enumerate(zip(self.shards, self.class_counts().tolist(), strict=True))
+        ]
+        header, few = ("client", *classes, "classes", *parts), len(rows) <= _FEW
+        html = html_table(rows, header, repr(self) if few else "")
+        return html if few else folded(repr(self), html)
 
 
 def _positions(shard: Shard, part: str) -> Indices:
@@ -292,3 +159,59 @@ def _positions(shard: Shard, part: str) -> Indices:
     if positions is None:
         raise FedCoPLError("no image of this federation is labelled; give label_fraction= to partition")
     return positions
+
+
+_SETTINGS = ("scheme", "n_clients", "beta", "fraction", "seed", "mode", "redraws", "alpha", "label_fraction")
+
+
+def split_table(federation: Federation) -> dict[str, Any]:
+    """A federation as values for JSON, stored with a run: settings, positions of every client, checksum.
+
+    >>> sorted(split_table(partition(load_dataset("digits"), "iid", 5)))
+    ['dataset', 'settings', 'sha256', 'shards']
+    """
+    shards = [
+        {part: positions.tolist() for part, positions in vars(shard).items() if positions is not None}
+        for shard in federation.shards
+    ]
+    settings = {name: getattr(federation, name) for name in _SETTINGS}
+    return {"dataset": federation.dataset.name, "settings": settings, "shards": shards, "sha256": federation.sha256}
+
+
+def restore_federation(dataset: Dataset, table: dict[str, Any]) -> Federation:
+    """The federation that :func:`split_table` described, read again when a run is resumed; nothing is drawn.
+
+    Args:
+        dataset: the same data set.
+        table: what was stored.
+
+    Raises:
+        FedCoPLError: another data set, positions outside it, or positions that were changed.
+
+    >>> drawn = partition(load_dataset("digits"), "iid", 5)
+    >>> restore_federation(drawn.dataset, split_table(drawn)).sha256 == drawn.sha256
+    True
+    """
+    if table.get("dataset") != dataset.name:
+        raise FedCoPLError(f"the stored split is of {table.get('dataset')!r}, not of {dataset.name!r}; load that set")
+    try:
+        shards = tuple(
+            Shard(**{part: np.asarray(positions, dtype=np.int64) for part, positions in parts.items()})
+            for parts in table["shards"]
+        )
+        federation = Federation(dataset=dataset, shards=shards, **table["settings"])
+        expected, found = table["sha256"], federation.sha256
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise FedCoPLError(
+            f"the stored split of {dataset.name} is damaged ({type(error).__name__}: {error}); remove the run to "
+            "compute it again"
+        ) from error
+    highest = max((int(part.max()) for shard in shards for part in (shard.train, shard.test) if len(part)), default=0)
+    if highest >= len(dataset):
+        raise FedCoPLError(f"the stored split names image {highest}, but {dataset.name} has {len(dataset)}")
+    if found != expected or federation.n_clients != len(shards):
+        raise FedCoPLError(
+            f"the stored split of {dataset.name} has checksum {found} and {len(shards)} clients instead of {expected} "
+            f"and {federation.n_clients}; it was changed: remove the run to compute it again"
+        )
+    return federation

@@ -1,6 +1,6 @@
 """Sets and weights on this machine: fetched and unpacked, checked file by file, found."""
 
-import hashlib
+import dataclasses
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -13,12 +13,10 @@ from filelock import FileLock
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import to_json, write_atomic
-from fedcopl_lab.data._download import PATIENCE, Patience, fetch, wrong
-from fedcopl_lab.data._fields import Fields
-from fedcopl_lab.data._files import Member, SourceFile, members_of, source_files
-from fedcopl_lab.data._manifests import load_manifest, manifest_folder, read_manifest_table
+from fedcopl_lab.data._download import PATIENCE, Patience, fetch, file_digest, wrong
+from fedcopl_lab.data._folders import find_set, set_folder
+from fedcopl_lab.data._manifests import Member, SourceFile, load_manifest, manifest_fields, members_of, source_files
 from fedcopl_lab.data._readers import read_source
-from fedcopl_lab.data._roots import find_set, set_folder
 from fedcopl_lab.data._unpack import unpack
 
 State = Literal["here", "partly", "absent", "packaged"]
@@ -26,21 +24,13 @@ State = Literal["here", "partly", "absent", "packaged"]
 
 @dataclass(frozen=True)
 class Download:
-    """A set or weights as its manifest describes it.
+    """A set or weights as its manifest describes it."""
 
-    Attributes:
-        name: the manifest's name.
-        kind: ``"dataset"`` or ``"weights"``.
-        files: what is downloaded.
-        members: files inside the archives with published checksums.
-        folder: where it belongs.
-    """
-
-    name: str
-    kind: str
-    files: tuple[SourceFile, ...]
-    members: tuple[Member, ...]
-    folder: Path
+    name: str  # the manifest's name
+    kind: str  # "dataset" or "weights"
+    files: tuple[SourceFile, ...]  # what is downloaded
+    members: tuple[Member, ...]  # files inside the archives with published checksums
+    folder: Path  # where it belongs
 
     @property
     def size(self) -> int:
@@ -53,27 +43,24 @@ class Download:
 
 @dataclass(frozen=True)
 class Verification:
-    """What a check of all files found.
+    """What a check of all files found."""
 
-    Attributes:
-        name: the set.
-        checked: number of files that were read and compared.
-        problems: one line per file that is missing or differs; empty when all is right.
-        remarks: what could not be compared, and why.
-    """
-
-    name: str
-    checked: int
-    problems: tuple[str, ...]
-    remarks: tuple[str, ...]
+    name: str  # the set
+    checked: int  # number of files that were read and compared
+    problems: tuple[str, ...]  # one line per file that is missing or differs; empty when all is right
+    remarks: tuple[str, ...]  # what could not be compared, and why
 
     def __repr__(self) -> str:
         return f"Verification({self.name}: {self.checked} files, {len(self.problems)} problem(s))"
 
 
 def download_of(name: str, root: str | Path | None = None) -> Download:
-    """What is to be downloaded for a set or for weights, and where it belongs."""
-    fields = Fields(manifest_folder() / f"{name}.toml", read_manifest_table(name))
+    """What is to be downloaded for a set or for weights, and where it belongs.
+
+    >>> download_of("svhn", "/sets")
+    Download(svhn: 2 file(s), 246 MB or more, into /sets/svhn)
+    """
+    fields = manifest_fields(name)
     return Download(name, fields.text("kind"), source_files(fields), members_of(fields), set_folder(name, root))
 
 
@@ -84,7 +71,7 @@ def get(
     progress: bool = True,
     patience: Patience = PATIENCE,
 ) -> Path:
-    """Fetch and unpack a set or weights; at once when everything is there.
+    """Fetch and unpack a set or weights, at once when everything is there; the set's folder.
 
     Args:
         name: a manifest's name, such as ``"cifar10"``.
@@ -93,13 +80,8 @@ def get(
         progress: show bars.
         patience: waiting times and number of tries.
 
-    Returns:
-        The set's folder.
-
     Raises:
         FedCoPLError: nothing to download, files that do not arrive, a checksum that differs.
-
-    >>> get("cifar10")
 
     Shown in notebook ``data_check``.
     """
@@ -126,15 +108,8 @@ def get(
 def verify(name: str, root: str | Path | None = None) -> Verification:
     """Read every file of a set and compare it with its manifest; nothing is changed.
 
-    Args:
-        name: a manifest's name, such as ``"cifar10"``.
-        root: folder of all data; None takes ``$FEDCOPL_LAB_DATA``, else the user's cache folder.
-
     Raises:
         FedCoPLError: when the set is not there at all.
-
-    >>> verify("cifar10")
-    Verification(cifar10: 7 files, 0 problem(s))
 
     Shown in notebook ``data_check``.
     """
@@ -151,21 +126,22 @@ def verify(name: str, root: str | Path | None = None) -> Verification:
                 remarks.append(f"{path}: no checksum is published")
         elif not file.unpack:
             problems.append(f"{path} is missing")
-    for path, expected in _expected(download):
-        checked += 1
-        problem = _differs(path, *expected)
-        if problem:
-            problems.append(f"{path} {problem}")
+    expected = _expected(download)
+    differing = ((path, _differs(path, *known)) for path, known in expected)
+    problems += [f"{path} {problem}" for path, problem in differing if problem]
     if download.kind == "dataset" and not download.members and not problems:
-        listed, missing = _listed_files(name, root)
-        problems.extend(missing)
+        listed, problems = _listed_files(name, root)
         if not any(_record(download, file) for file in download.files if file.unpack) and listed:
             remarks.append(f"{listed} images are there; their bytes were not compared: they were not unpacked by `get`")
-    return Verification(name, checked, tuple(problems), tuple(remarks))
+    return Verification(name, checked + len(expected), tuple(problems), tuple(remarks))
 
 
 def state_of(name: str, root: str | Path | None = None) -> State:
-    """Whether a set is there, by its names only."""
+    """Whether a set is there, by its names only.
+
+    >>> state_of("digits"), state_of("cub", "/nowhere")
+    ('packaged', 'absent')
+    """
     download = download_of(name, root)
     if not download.files:
         return "packaged"
@@ -179,18 +155,15 @@ def state_of(name: str, root: str | Path | None = None) -> State:
 
 
 def _get_file(download: Download, file: SourceFile, replace: bool, progress: bool, patience: Patience) -> None:
-    if file.unpack and (_record(download, file) is not None or _members_there(download)):
+    # whether members that lie in place are right is for `verify` to say
+    members_there = download.members and all((download.folder / member.path).is_file() for member in download.members)
+    if file.unpack and (_record(download, file) is not None or members_there):
         return
     path = fetch(file, download.folder, patience, progress, replace)
     if file.unpack:
         listing = unpack(path, download.folder / file.unpack, progress)
         # written last: its presence says that everything was moved into place
         write_atomic(_record_path(download, file), to_json({k: list(v) for k, v in listing.items()}))
-
-
-def _members_there(download: Download) -> bool:
-    """Whether all members with a checksum lie in place; whether they are right is for ``verify`` to say."""
-    return bool(download.members) and all((download.folder / member.path).is_file() for member in download.members)
 
 
 def _expected(download: Download) -> list[tuple[Path, tuple[str, str, int]]]:
@@ -206,8 +179,7 @@ def _differs(path: Path, kind: str, expected: str, size: int) -> str:
     try:
         if size and path.stat().st_size != size:
             return f"has {path.stat().st_size} bytes instead of {size}"
-        with open(path, "rb") as file:
-            found = hashlib.file_digest(file, kind).hexdigest()
+        found = file_digest(path, kind)
     except OSError as error:
         return f"cannot be read ({error.strerror})" if path.exists() else "is missing"
     return "" if found == expected else f"has {kind} {found} instead of {expected}"
@@ -219,40 +191,34 @@ def _listed_files(name: str, root: str | Path | None) -> tuple[int, list[str]]:
         source = read_source(load_manifest(name), root)
     except FedCoPLError as problem:
         return 0, [str(problem)]
+    paths = [source.root / image for image in source.names]
     with ThreadPoolExecutor() as pool:
-        there = pool.map(lambda image: (source.root / image).is_file(), source.names)
-        missing = [f"{source.root / image} is missing" for image, is_there in zip(source.names, there, strict=True)
-                   if not is_there]  # fmt: skip
-    return len(source.names), missing
+        there = pool.map(Path.is_file, paths)
+        missing = [f"{path} is missing" for path, is_there in zip(paths, there, strict=True) if not is_there]
+    return len(paths), missing
 
 
 def _put_bad_aside(download: Download) -> None:
-    """Rename unpacked files that differ, together with their top folder, so that they are unpacked anew."""
+    """Rename unpacked files that differ, together with their top folder, so that they are unpacked again."""
     bad = [path for path, expected in _expected(download) if _differs(path, *expected)]
     for top in sorted({download.folder / path.relative_to(download.folder).parts[0] for path in bad}):
         if top.exists():
-            os.replace(top, _free_name(top))
+            names = (top.with_name(f"{top.name}.bad{number or ''}") for number in range(1000))
+            os.replace(top, next(name for name in names if not name.exists()))
     if bad:
         for file in download.files:
             _record_path(download, file).unlink(missing_ok=True)
 
 
-def _free_name(path: Path) -> Path:
-    names = (path.with_name(f"{path.name}.bad{number or ''}") for number in range(1000))
-    return next(name for name in names if not name.exists())
-
-
 def _placed(download: Download, root: str | Path | None) -> Download:
     """The download with the folder its files really lie in."""
     if download.kind == "dataset":
-        folder = find_set(load_manifest(download.name), root)
-    elif all((download.folder / file.name).is_file() for file in download.files):
-        folder = download.folder
-    else:
-        raise FedCoPLError(
-            f"{download.name} is not in {download.folder}; fetch it with `fedcopl-lab data get {download.name}`"
-        )
-    return Download(download.name, download.kind, download.files, download.members, folder)
+        return dataclasses.replace(download, folder=find_set(load_manifest(download.name), root))
+    if all((download.folder / file.name).is_file() for file in download.files):
+        return download
+    raise FedCoPLError(
+        f"{download.name} is not in {download.folder}; fetch it with `fedcopl-lab data get {download.name}`"
+    )
 
 
 def _record_path(download: Download, file: SourceFile) -> Path:
@@ -262,10 +228,8 @@ def _record_path(download: Download, file: SourceFile) -> Path:
 def _record(download: Download, file: SourceFile) -> dict[str, Any] | None:
     """What was unpacked from an archive: size and sha256 of every file."""
     path = _record_path(download, file)
-    if not path.is_file():
-        return None
     try:
-        table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return table
+        table: dict[str, Any] | None = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
     except ValueError as error:
         raise FedCoPLError(f"{path} is not valid JSON ({error}); remove it and call `data get` again") from error
+    return table

@@ -52,14 +52,6 @@ def _solarize(images: Tensor, levels: Tensor) -> Tensor:
     return torch.where(images < threshold, images, 255 - images)
 
 
-def _brightness(images: Tensor, levels: Tensor) -> Tensor:
-    return _blend(torch.zeros_like(images), images, levels)
-
-
-def _color(images: Tensor, levels: Tensor) -> Tensor:
-    return _blend(_grey(images)[:, None].expand_as(images), images, levels)
-
-
 def _contrast(images: Tensor, levels: Tensor) -> Tensor:
     grey = _grey(images).flatten(1).long()
     pixels = grey.shape[1]
@@ -79,8 +71,8 @@ def _sharpness(images: Tensor, levels: Tensor) -> Tensor:
 
 TONES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "AutoContrast": _auto_contrast,
-    "Brightness": _brightness,
-    "Color": _color,
+    "Brightness": lambda images, levels: _blend(torch.zeros_like(images), images, levels),
+    "Color": lambda images, levels: _blend(_grey(images)[:, None].expand_as(images), images, levels),
     "Contrast": _contrast,
     "Equalize": _equalize,
     "Posterize": _posterize,
@@ -108,8 +100,9 @@ def apply_operation(name: str, images: Images, levels: Levels, negative: Signs) 
     Returns:
         New images, equal to Pillow's.
 
-    >>> apply_operation("Identity", images, levels, signs).equal(images)
-    True
+    >>> images = torch.full((1, 3, 8, 8), 200, dtype=torch.uint8)
+    >>> int(apply_operation("Solarize", images, torch.tensor([9]), torch.tensor([False]))[0, 0, 0, 0])
+    55
 
     Shown in notebook ``sage_step_by_step``.
     """
@@ -117,8 +110,7 @@ def apply_operation(name: str, images: Images, levels: Levels, negative: Signs) 
         return TONES[name](images, levels)
     if name == "Identity":
         return images.clone()
-    which = torch.full_like(levels, MOVES.index(name))
-    return move(images, which, levels, negative)
+    return move(images, torch.full_like(levels, MOVES.index(name)), levels, negative)
 
 
 def move(images: Images, which: Int[Tensor, "n"], levels: Levels, negative: Signs) -> Images:
@@ -152,13 +144,13 @@ def _matrix(name: str, level: int, sign: int, height: int, width: int) -> tuple[
         x, y = width / 2, height / 2
         return (cos, sin, cos * -x + sin * -y + x, -sin, cos, -sin * -x + cos * -y + y)
     amount = sign * (float(level) * 0.3 / 10)
-    if name == "ShearX":
-        return (1.0, amount, 0.0, 0.0, 1.0, 0.0)
-    if name == "ShearY":
-        return (1.0, 0.0, 0.0, amount, 1.0, 0.0)
-    if name == "TranslateX":
-        return (1.0, 0.0, float(int(amount * width)), 0.0, 1.0, 0.0)
-    return (1.0, 0.0, 0.0, 0.0, 1.0, float(int(amount * height)))
+    right, down = float(int(amount * width)), float(int(amount * height))
+    return {
+        "ShearX": (1.0, amount, 0.0, 0.0, 1.0, 0.0),
+        "ShearY": (1.0, 0.0, 0.0, amount, 1.0, 0.0),
+        "TranslateX": (1.0, 0.0, right, 0.0, 1.0, 0.0),
+        "TranslateY": (1.0, 0.0, 0.0, 0.0, 1.0, down),
+    }[name]
 
 
 def _fixed(matrix: tuple[float, ...]) -> list[int]:

@@ -21,10 +21,7 @@ from fedcopl_lab._errors import FedCoPLError
 MAX_BYTES = 60_000_000_000
 MAX_FILES = 1_000_000
 _BLOCK = 1 << 20
-_BROKEN = (
-    tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError,
-    NotImplementedError, RuntimeError,
-)  # fmt: skip
+_BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 
 Entry = tuple[str, int, IO[bytes] | None]
 Listing = dict[str, tuple[int, str]]
@@ -43,26 +40,24 @@ def unpack(
         archive: the archive, whose checksum was verified before.
         target: the folder; what the archive holds at its top level is moved into it.
         progress: show a bar.
-        max_bytes: unpacked size beyond which the archive is refused.
-        max_files: number of files beyond which it is refused.
+        max_bytes, max_files: unpacked size and number of files beyond which the archive is refused.
 
     Returns:
         For every file its size and sha256, by path relative to ``target``.
 
     Raises:
         UnpackError: a path or link that leaves the folder, a special file, too much, or a broken archive.
-
-    >>> unpack(Path("cifar-10-python.tar.gz"), Path("data/cifar10"))
     """
     target.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(target)
+    for leftover in target.glob(".unpacking-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
     scratch = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=target))
     try:
         listing = _write_all(archive, scratch, progress, max_bytes, max_files)
         for top in sorted(scratch.iterdir()):
             _move(top, target / top.name)
         return listing
-    except _BROKEN as error:
+    except (*_BROKEN, EOFError, NotImplementedError, RuntimeError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(":")
         raise UnpackError(f"{archive} is broken or of an unknown kind ({reason}); fetch it again") from error
     except OSError as error:
@@ -74,8 +69,9 @@ def unpack(
 def _write_all(archive: Path, scratch: Path, progress: bool, max_bytes: int, max_files: int) -> Listing:
     listing: Listing = {}
     written = 0
+    entries = _zip_entries(archive) if zipfile.is_zipfile(archive) else _tar_entries(archive)
     with tqdm(desc=f"unpack {archive.name}", unit="file", disable=not progress) as bar:
-        for name, mode, stream in _entries(archive):
+        for name, mode, stream in entries:
             path = scratch / safe_path(archive, name)
             if stream is None:
                 path.mkdir(parents=True, exist_ok=True)
@@ -110,13 +106,6 @@ def safe_path(archive: Path, name: str) -> str:
     if plain.startswith("/") or ".." in parts or ":" in parts[0] or "\0" in plain:
         raise UnpackError(f"{archive} holds {name!r}, which leaves the folder; it is not what it should be")
     return posixpath.normpath(plain)
-
-
-def _entries(archive: Path) -> Iterator[Entry]:
-    if zipfile.is_zipfile(archive):
-        yield from _zip_entries(archive)
-    else:
-        yield from _tar_entries(archive)
 
 
 def _zip_entries(archive: Path) -> Iterator[Entry]:
@@ -165,8 +154,3 @@ def _sizes(top: Path) -> dict[str, int]:
     if top.is_file():
         return {"": top.stat().st_size}
     return {path.relative_to(top).as_posix(): path.stat().st_size for path in top.rglob("*") if path.is_file()}
-
-
-def _remove_leftovers(target: Path) -> None:
-    for leftover in target.glob(".unpacking-*"):
-        shutil.rmtree(leftover, ignore_errors=True)

@@ -1,6 +1,6 @@
 """Weak and strong views of images: batched uint8 operations, every random number drawn beforehand."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import torch
@@ -23,17 +23,11 @@ _GREY = 127
 
 @dataclass(frozen=True, repr=False)
 class WeakDraws:
-    """The random numbers of n weak views.
+    """The random numbers of n weak views."""
 
-    Attributes:
-        flip: mirror left and right, [n].
-        down: first row of the crop in the padded image, [n].
-        right: first column of the crop, [n].
-    """
-
-    flip: Bool[Tensor, "n"]
-    down: Int[Tensor, "n"]
-    right: Int[Tensor, "n"]
+    flip: Bool[Tensor, "n"]  # mirror left and right, [n]
+    down: Int[Tensor, "n"]  # first row of the crop in the padded image, [n]
+    right: Int[Tensor, "n"]  # first column of the crop, [n]
 
     def __len__(self) -> int:
         return len(self.flip)
@@ -47,32 +41,20 @@ class WeakDraws:
 
 @dataclass(frozen=True, repr=False)
 class StrongDraws:
-    """The random numbers of n strong views.
+    """The random numbers of n strong views."""
 
-    Attributes:
-        weak: flip and crop that come first.
-        operations: numbers of the drawn operations in ``OPERATIONS``, [n, 2].
-        levels: their strengths, 1 to 9, [n, 2].
-        negative: turn, shear or shift the other way, [n, 2].
-        applied: whether the operation is applied at all, [n, 2].
-        centre: column and row of the cut-out's centre as shares of the sides, [n, 2].
-    """
-
-    weak: WeakDraws
-    operations: Int[Tensor, "n 2"]
-    levels: Int[Tensor, "n 2"]
-    negative: Bool[Tensor, "n 2"]
-    applied: Bool[Tensor, "n 2"]
-    centre: Float[Tensor, "n 2"]
+    weak: WeakDraws  # flip and crop that come first
+    operations: Int[Tensor, "n 2"]  # numbers of the drawn operations in OPERATIONS, [n, 2]
+    levels: Int[Tensor, "n 2"]  # their strengths, 1 to 9, [n, 2]
+    negative: Bool[Tensor, "n 2"]  # turn, shear or shift the other way, [n, 2]
+    applied: Bool[Tensor, "n 2"]  # whether the operation is applied at all, [n, 2]
+    centre: Float[Tensor, "n 2"]  # column and row of the cut-out's centre as shares of the sides, [n, 2]
 
     def __len__(self) -> int:
         return len(self.operations)
 
     def __getitem__(self, part: slice) -> "StrongDraws":
-        return StrongDraws(
-            self.weak[part], self.operations[part], self.levels[part], self.negative[part], self.applied[part],
-            self.centre[part],
-        )  # fmt: skip
+        return StrongDraws(*(getattr(self, field.name)[part] for field in fields(self)))
 
     def __repr__(self) -> str:
         return f"StrongDraws({len(self)} images)"
@@ -114,14 +96,12 @@ def weak_view(images: UInt8[Tensor, "n 3 h w"], draws: WeakDraws) -> UInt8[Tenso
         images: square uint8 images, [n, 3, h, w].
         draws: one flip and crop each.
 
-    Returns:
-        New images of the same size.
-
     Raises:
         FedCoPLError: images that are not square, or another number of draws.
 
-    >>> weak_view(images, draw_weak(len(images), 32, generator)).shape == images.shape
-    True
+    >>> images = torch.zeros(2, 3, 32, 32, dtype=torch.uint8)
+    >>> weak_view(images, draw_weak(2, 32, torch.Generator().manual_seed(0))).shape
+    torch.Size([2, 3, 32, 32])
 
     Shown in notebook ``sage_step_by_step``.
     """
@@ -146,14 +126,12 @@ def strong_view(
         cutout: ``"17_inclusive"``: the square's last row and column belong to it, as the released code draws
             it: 17 of 32 pixels. ``"16"``: its nominal size.
 
-    Returns:
-        New images of the same size.
-
     Raises:
         FedCoPLError: images that are not square, or another number of draws.
 
-    >>> strong_view(images, draw_strong(len(images), 32, generator)).shape == images.shape
-    True
+    >>> images = torch.zeros(2, 3, 32, 32, dtype=torch.uint8)
+    >>> strong_view(images, draw_strong(2, 32, torch.Generator().manual_seed(0))).shape
+    torch.Size([2, 3, 32, 32])
 
     Shown in notebook ``sage_step_by_step``.
     """
@@ -174,14 +152,6 @@ def holes(draws: StrongDraws, size: int, cutout: str) -> tuple[Tensor, Tensor, T
     first = (draws.centre * size - side / 2).clamp(min=0).long()
     last = (first + side).clamp(max=size) - (0 if cutout == "17_inclusive" else 1)
     return first[:, 0], first[:, 1], last[:, 0], last[:, 1]
-
-
-def normalise(
-    images: UInt8[Tensor, "n 3 h w"], mean: Float[Tensor, "3"], std: Float[Tensor, "3"]
-) -> Float[Tensor, "n 3 h w"]:
-    """Levels 0..255 to (level / 255 - mean) / std by channel, float32."""
-    scale, shift = 1 / (255 * std), -mean / std
-    return images.float() * scale[:, None, None] + shift[:, None, None]
 
 
 def _operate(images: Tensor, number: Tensor, levels: Tensor, negative: Tensor) -> Tensor:

@@ -3,5 +3,13 @@
 from fedcopl_lab._lazy import lazy_names
 
 __getattr__, __dir__ = lazy_names(
-    __name__, {"run": "._local", "sweep": "._sweep", "shard_of": "._sweep", "environment": "._environment"}
+    __name__,
+    {
+        **dict.fromkeys(("run", "begin"), "._run"),
+        **dict.fromkeys(("round", "run_rounds", "starting_state"), "._rounds"),
+        **dict.fromkeys(("sweep", "shard_of", "in_order", "n_rounds", "show_stored", "POLL_SECONDS"), "._sweep"),
+        **dict.fromkeys(("base_bytes", "peak_bytes", "profiled"), "._memory"),
+        **dict.fromkeys(("keep_freed_memory", "return_freed_memory"), "._memory"),
+        **dict.fromkeys(("environment", "check_device"), "._environment"),
+    },
 )

@@ -1,9 +1,12 @@
-"""Where a run was computed: machine and versions, for the provenance of every number."""
+"""The machine: which devices it has, and where a run was computed, for the provenance of every number."""
 
 import os
 import platform
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
+
+from fedcopl_lab._errors import FedCoPLError
 
 PACKAGES = ("fedcopl-lab", "torch", "torchvision", "open_clip_torch", "numpy", "scikit-learn", "safetensors")
 
@@ -25,6 +28,22 @@ def environment(device: str, threads: int) -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": {name: version(name) for name in PACKAGES},
     }
+
+
+def check_device(device: str) -> None:
+    """Say which devices there are when the one asked for is not."""
+    import torch
+
+    kind = device.split(":")[0]
+    if kind not in ("cpu", "cuda", "mps"):
+        raise FedCoPLError(f"device={device!r} is unknown; choose cpu, cuda or mps")
+    there: dict[str, Callable[[], bool]] = {
+        "cpu": lambda: True,
+        "cuda": torch.cuda.is_available,
+        "mps": torch.backends.mps.is_available,
+    }
+    if not there[kind]():
+        raise FedCoPLError(f"device={device!r} is not available to torch {torch.__version__} here; use device='cpu'")
 
 
 def _processor() -> str:

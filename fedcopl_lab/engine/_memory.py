@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-_LIBRARIES = 800_000_000  # what torch, torchvision and open_clip take where nobody can be asked
+_LIBRARIES = 800_000_000  # what torch, torchvision and open_clip take where the system does not tell
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # glibc's malloc.h
 _DEFAULT_TRIM_THRESHOLD, _DEFAULT_MMAP_MAX = 128 * 1024, 65536
 
@@ -19,20 +19,13 @@ _DEFAULT_TRIM_THRESHOLD, _DEFAULT_MMAP_MAX = 128 * 1024, 65536
 def keep_freed_memory() -> bool:
     """Let glibc keep freed memory, so that each step's large tensors do not cost page faults again.
 
-    Changes no number. Does nothing where there is no glibc; the process keeps its largest size until it ends.
-
-    Returns:
-        Whether it was set.
+    Changes no number. The process keeps its largest size until it ends. False where there is no glibc.
     """
     return _mallopt(mmap_max=0, trim_threshold=2**31 - 1)
 
 
 def return_freed_memory() -> bool:
-    """Undo :func:`keep_freed_memory`: glibc's own settings, and what is free goes back now. For comparisons.
-
-    Returns:
-        Whether it was set.
-    """
+    """Undo :func:`keep_freed_memory`, for comparisons: what is free goes back now. False where there is no glibc."""
     keep_freed_memory.cache_clear()
     done = _mallopt(mmap_max=_DEFAULT_MMAP_MAX, trim_threshold=_DEFAULT_TRIM_THRESHOLD)
     if done:

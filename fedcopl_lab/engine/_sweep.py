@@ -38,7 +38,8 @@ def sweep(
     Raises:
         FedCoPLError: the first error of a run, or a worker that was killed; the others are stored as far as they came.
 
-    >>> runs = sweep([lab.configure("smoke", seed=s) for s in range(3)])
+    >>> len(lab.sweep([lab.configure("smoke", method="zero-shot")], jobs=1, progress=False))
+    1
 
     Shown in notebook ``fedcopl_main_table1``.
     """
@@ -48,7 +49,9 @@ def sweep(
     jobs = min(jobs or os.cpu_count() or 1, max(len(order), 1))
     with tqdm(total=n_rounds(order), desc="runs", unit="round", disable=not (progress and order)) as bar:
         if jobs == 1:
-            _one_by_one(order, store, bar)
+            for config in order:
+                _work(config, store.root)
+                bar.update(n_rounds([config]))
         elif order:
             _in_processes(order, store, jobs, bar)
     return [store.run(key) for key in keys]
@@ -56,8 +59,7 @@ def sweep(
 
 def in_order(configs: Sequence[RunConfig], store: Store) -> list[RunConfig]:
     """The runs that are not stored, each once; the longest first, so that no worker ends alone with a long one."""
-    waiting = {key: c for key, c in zip(map(key_of, configs), configs, strict=True) if not store.run(key).complete}
-    return _longest_first(waiting.values())
+    return _longest_first({key_of(c): c for c in configs if not store.run(key_of(c)).complete}.values())
 
 
 def shard_of(configs: Sequence[RunConfig], part: int, parts: int) -> list[RunConfig]:
@@ -85,14 +87,6 @@ def shard_of(configs: Sequence[RunConfig], part: int, parts: int) -> list[RunCon
 
 def _longest_first(configs: Iterable[RunConfig]) -> list[RunConfig]:
     return sorted(configs, key=lambda config: -config.rounds * config.local_epochs)
-
-
-def _one_by_one(order: Sequence[RunConfig], store: Store, bar: "tqdm[None]") -> None:
-    from fedcopl_lab.engine._local import run
-
-    for config in order:
-        run(config, store, progress=False)
-        bar.update(n_rounds([config]))
 
 
 def _in_processes(order: Sequence[RunConfig], store: Store, jobs: int, bar: "tqdm[None]") -> None:
@@ -127,7 +121,7 @@ def _in_processes(order: Sequence[RunConfig], store: Store, jobs: int, bar: "tqd
 
 
 def _work(config: RunConfig, root: Path) -> None:
-    from fedcopl_lab.engine._local import run
+    from fedcopl_lab.engine._run import run
 
     run(config, Store(root), progress=False)
 

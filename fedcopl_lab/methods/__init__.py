@@ -4,34 +4,49 @@ from fedcopl_lab.methods._few_shot_labels import cpl, fpl, upl
 from fedcopl_lab.methods._label_phase import LabelPhase
 from fedcopl_lab.methods._labels import copl, make_labels, oracle
 from fedcopl_lab.methods._local_task import LocalTask
-from fedcopl_lab.methods._open import Method, open_method
+from fedcopl_lab.methods._method import Method, RoundResult, State
+from fedcopl_lab.methods._open import open_method
 from fedcopl_lab.methods._phase_counts import PhaseCounts, phase_counts
 from fedcopl_lab.methods._predicting import ClientModels, predict_images
-from fedcopl_lab.methods._prompting import PromptMethod
 from fedcopl_lab.methods._real_clip import StoredFeatures, label_quality, read_features, saturation
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._recipes import RECIPES
-from fedcopl_lab.methods._semi import SemiMethod
 from fedcopl_lab.methods._semi_setting import SemiSetting
 from fedcopl_lab.methods._semi_state import SemiState
 from fedcopl_lab.methods._setting import Setting
 from fedcopl_lab.methods._state import FederationState
-from fedcopl_lab.methods._zero_shot import ZeroShot
+from fedcopl_lab.methods.prompt_client import PromptClient
+from fedcopl_lab.methods.prompt_method import PromptMethod, ZeroShot
+from fedcopl_lab.methods.prompt_server import PromptServer
+from fedcopl_lab.methods.protocol import Answer, ClientHalf, Exchange, Letter
+from fedcopl_lab.methods.sage_client import SageClient
+from fedcopl_lab.methods.sage_method import SemiMethod
+from fedcopl_lab.methods.sage_server import SageServer
 
 __all__ = [
     "RECIPES",
+    "Answer",
+    "ClientHalf",
     "ClientModels",
+    "Exchange",
     "FederationState",
     "LabelPhase",
+    "Letter",
     "LocalTask",
     "Method",
     "PhaseCounts",
+    "PromptClient",
     "PromptMethod",
+    "PromptServer",
     "Recipe",
+    "RoundResult",
+    "SageClient",
+    "SageServer",
     "SemiMethod",
     "SemiSetting",
     "SemiState",
     "Setting",
+    "State",
     "StoredFeatures",
     "ZeroShot",
     "copl",

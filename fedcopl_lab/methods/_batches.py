@@ -1,15 +1,17 @@
 """A client's batches: which images each step takes, and their views."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.data import draw_strong, draw_weak, normalise, strong_view, weak_view
 from fedcopl_lab.methods._semi_setting import SemiSetting
-from fedcopl_lab.steps._models import IMAGES_PER_FORWARD
+from fedcopl_lab.steps import IMAGES_PER_FORWARD
 
 VIEWS_AT_ONCE = 2048
 """Images that are augmented together, over several steps: many small operations cost more than few large ones."""
@@ -17,7 +19,7 @@ VIEWS_AT_ONCE = 2048
 
 @dataclass(frozen=True, repr=False)
 class Batch:
-    """One step's images, normalised, and what is known of them.
+    """One step's images, normalised, with what is known about them.
 
     Attributes:
         labelled: weak views of labelled images, [b, 3, h, w].
@@ -37,88 +39,93 @@ class Batch:
     places: Int[Tensor, "b_u"] | None = None
     global_: Float[Tensor, "b_u c"] | None = None
 
+    @property
+    def pool_views(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Weak views, strong views and places of the unlabelled images.
 
+        Raises:
+            FedCoPLError: the recipe uses no pool.
+        """
+        if self.weak is None or self.strong is None or self.places is None:
+            raise FedCoPLError("this step needs unlabelled images and got none; set uses_pool=True in its Recipe")
+        return self.weak, self.strong, self.places
+
+
+@dataclass(frozen=True)
 class BatchSource:
     """Draws the batches of one client, one local epoch at a time.
 
-    Args:
+    Attributes:
         setting: data and federation.
-        client: whose images.
+        client: its number.
         labelled: positions of its labelled images, [n_l].
         pool: positions of its unlabelled pool, [n_u].
         labelled_strong: make strong views of labelled images too.
         score: the global model's scores of weak views, made for many steps at once; None makes none.
     """
 
-    def __init__(
-        self,
-        setting: SemiSetting,
-        client: int,
-        labelled: Tensor,
-        pool: Tensor,
-        labelled_strong: bool = False,
-        score: Callable[[Tensor], Tensor] | None = None,
-    ) -> None:
-        self.setting, self.config, self.client = setting, setting.config, client
-        self.labelled, self.pool, self.labelled_strong, self.score = labelled, pool, labelled_strong, score
+    setting: SemiSetting
+    client: int
+    labelled: Tensor
+    pool: Tensor
+    labelled_strong: bool = False
+    score: Callable[[Tensor], Tensor] | None = None
 
     def labelled_only(self, generator: torch.Generator) -> Iterator[Batch]:
         """An epoch of labelled images: drawn with replacement, or one pass over them without."""
-        n, size = len(self.labelled), self.config.batch_size
-        if self.config.supervised_schedule == "labelled_epochs":
+        config = self.setting.config
+        n, size = len(self.labelled), config.batch_size
+        if config.supervised_schedule == "labelled_epochs":
             rows = list(torch.randperm(n, generator=generator).split(size))
         else:
             steps = self.setting.steps_per_epoch(self.client)
             rows = list(torch.randint(n, (steps, size), generator=generator))
         for places in rows:
             chosen = self.labelled[places.to(self.labelled.device)]
-            views, strong = self._labelled_views(chosen, generator)
+            views, strong = self._views(chosen, generator, self.labelled_strong)
             yield Batch(labelled=views, labels=self.setting.labels[chosen], labelled_strong=strong)
 
     def both(self, generator: torch.Generator) -> Iterator[Batch]:
         """An epoch of labelled images drawn with replacement and of unlabelled ones drawn without."""
-        size, size_u = self.config.batch_size, self.config.unlabelled_batch_size
+        size, size_u = self.setting.config.batch_size, self.setting.config.unlabelled_batch_size
         steps = self.setting.steps_per_epoch(self.client)
         rows = torch.randint(len(self.labelled), (steps, size), generator=generator)
         rows_u = _without_replacement(len(self.pool), steps, size_u, generator)
         together = max(VIEWS_AT_ONCE // size_u, 1)
         for part, part_u in zip(rows.split(together), rows_u.split(together), strict=True):
             chosen = self.labelled[part.flatten().to(self.labelled.device)]
-            labels = self.setting.labels[chosen].split(size)
-            labelled, labelled_strong = self._labelled_views(chosen, generator)
+            labelled, labelled_strong = self._views(chosen, generator, self.labelled_strong)
             places = part_u.flatten().to(self.pool.device)
-            weak, strong = self._pool_views(places, generator)
-            strong_too = [None] * len(part) if labelled_strong is None else labelled_strong.split(size)
-            scores = [None] * len(part) if self.score is None else self._scored(weak, self.score).split(size_u)
-            for own, own_labels, own_strong, *of_pool in zip(
-                labelled.split(size), labels, strong_too, weak.split(size_u), strong.split(size_u),
-                places.split(size_u), scores, strict=True,
-            ):  # fmt: skip
-                yield Batch(own, own_labels, own_strong, *of_pool)
+            weak, strong = self._views(self.pool[places], generator, True)
+            of_labelled = (labelled, self.setting.labels[chosen], labelled_strong)
+            of_pool = (weak, strong, places, _scored(weak, size_u, self.score))
+            columns = [_split(values, size, len(part)) for values in of_labelled]
+            columns += [_split(values, size_u, len(part)) for values in of_pool]
+            for step in zip(*columns, strict=True):
+                yield Batch(*step)
 
-    def _labelled_views(self, chosen: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor | None]:
+    def _views(self, chosen: Tensor, generator: torch.Generator, strong: bool) -> tuple[Tensor, Tensor | None]:
+        """Normalised weak views of images, and strong ones where they are wanted."""
         images = self.setting.images[chosen]
-        side, flip = images.shape[-1], self.config.flip
-        views = self._normal(weak_view(images, draw_weak(len(images), side, generator, flip)))
-        if not self.labelled_strong:
-            return views, None
-        draws = draw_strong(len(images), side, generator, flip)
-        return views, self._normal(strong_view(images, draws, self.config.cutout))
+        config, statistics = self.setting.config, self.setting.training
+        draws = len(images), images.shape[-1], generator, config.flip
+        weak = normalise(weak_view(images, draw_weak(*draws)), statistics.mean, statistics.std)
+        if not strong:
+            return weak, None
+        views = strong_view(images, draw_strong(*draws), config.cutout)
+        return weak, normalise(views, statistics.mean, statistics.std)
 
-    def _pool_views(self, places: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        images = self.setting.images[self.pool[places]]
-        side, flip = images.shape[-1], self.config.flip
-        weak = self._normal(weak_view(images, draw_weak(len(images), side, generator, flip)))
-        draws = draw_strong(len(images), side, generator, flip)
-        return weak, self._normal(strong_view(images, draws, self.config.cutout))
 
-    def _scored(self, weak: Tensor, score: Callable[[Tensor], Tensor]) -> Tensor:
-        """Scores in portions of whole steps."""
-        size = self.config.unlabelled_batch_size
-        return torch.cat([score(part) for part in weak.split(max(IMAGES_PER_FORWARD // size, 1) * size)])
+def _scored(weak: Tensor, size: int, score: Callable[[Tensor], Tensor] | None) -> Tensor | None:
+    """Scores in portions of whole steps of that size."""
+    if score is None:
+        return None
+    return torch.cat([score(part) for part in weak.split(max(IMAGES_PER_FORWARD // size, 1) * size)])
 
-    def _normal(self, images: Tensor) -> Tensor:
-        return normalise(images, self.setting.training.mean, self.setting.training.std)
+
+def _split(values: Tensor | None, size: int, steps: int) -> Sequence[Any]:
+    """One entry for each step."""
+    return [None] * steps if values is None else values.split(size)
 
 
 def _without_replacement(n: int, steps: int, size: int, generator: torch.Generator) -> Int[Tensor, "steps size"]:

@@ -5,8 +5,8 @@ p(y|u) / a(y); weights b on the simplex for which sum b_m a_m comes nearest to t
 public code: a moving average of a with weight 0.5 over the strong views of each step, confidence 0.95, server
 momentum 0.5, and a search for b of 100 steps, each of which applies weight decay 0.9 and a softmax, so that it ends
 near the uniform weights. Our port: labels for every batch by the model in training (public code: by the round's
-start, once; ``feddb_labels="round"`` does that on the fly), b solved exactly by default, running statistics of
-batch normalisation averaged, the common optimiser without clipping and without cosine schedule.
+start, once; ``feddb_labels="round"`` does that), b solved exactly by default, running statistics of batch
+normalisation averaged, the common optimiser without clipping and without cosine schedule.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab.methods._batches import Batch
-from fedcopl_lab.methods._joint import joint_scores, pool_views
-from fedcopl_lab.methods._local_task import LocalTask, WeakScores
+from fedcopl_lab.methods._local_task import LocalTask, WeakScores, prefixed
 from fedcopl_lab.methods._recipe import Losses, Recipe, RoundEnd
 from fedcopl_lab.methods._semi_setting import SemiSetting
 from fedcopl_lab.methods._semi_state import SemiState, Tensors
@@ -35,51 +34,33 @@ _SEARCH_STEPS, _SEARCH_DECAY, _NESTEROV = 100, 0.9, 1.9  # a first Nesterov step
 
 
 def debiased_scores(scores: Float[Tensor, "n c"], mean: Float[Tensor, "c"]) -> Float[Tensor, "n c"]:
-    """Scores whose softmax is proportional to p(y|u) / a(y) (FedDB Sec. 4.1).
-
-    Args:
-        scores: of weak views, [n, C].
-        mean: a, the mean prediction, [C]; entries below 1e-6 count as that.
+    """Scores of weak views whose softmax is proportional to p(y|u) / a(y), a at least 1e-6 (FedDB Sec. 4.1).
 
     >>> debiased_scores(torch.zeros(1, 2), torch.tensor([0.8, 0.2])).softmax(dim=1)
     tensor([[0.2000, 0.8000]])
-
-    Shown in notebook ``sage_methods``.
     """
     return scores.detach() - mean.clamp(min=_SMALLEST).log()
 
 
 def balancing_weights(means: Float[Tensor, "k c"]) -> Float[Tensor, "k"]:
-    """Weights b >= 0 of sum 1 that minimise the squared distance of sum b_k a_k to the uniform distribution.
+    """Weights b >= 0 of sum 1 that minimise the squared distance of sum b_k a_k to the uniform distribution, float64.
 
     The nearest point to 0 of the hull of the a_k - 1/C is, up to its length, the non-negative solution of least
     squares with a further row of ones towards 1 (FedDB Sec. 4.2).
 
-    Args:
-        means: mean predictions of the clients, [K, C].
-
-    Returns:
-        The weights in float64, [K].
-
-    >>> balancing_weights(torch.tensor([[0.8, 0.2], [0.4, 0.6]])).tolist()
+    >>> balancing_weights(torch.tensor([[0.8, 0.2], [0.4, 0.6]])).round(decimals=4).tolist()
     [0.25, 0.75]
-
-    Shown in notebook ``sage_methods``.
     """
     gaps = means.double().cpu() - 1 / means.shape[1]
     rows = torch.cat([gaps.T, torch.ones(1, len(means), dtype=torch.float64)]).numpy()
-    towards = np.zeros(len(rows))
-    towards[-1] = 1
-    solution = torch.from_numpy(nnls(rows, towards)[0])
+    target = np.zeros(len(rows))
+    target[-1] = 1
+    solution = torch.from_numpy(nnls(rows, target)[0])
     return solution / solution.sum()
 
 
 def searched_weights(means: Float[Tensor, "k c"]) -> Float[Tensor, "k"]:
-    """Weights as the public code searches them: 100 decaying steps, each projected by a softmax.
-
-    >>> searched_weights(torch.tensor([[0.5, 0.5], [0.5, 0.5]])).tolist()
-    [0.5, 0.5]
-    """
+    """Weights as the public code searches them: 100 decaying steps, each projected by a softmax."""
     means = means.double().cpu()
     k, c = means.shape
     weights = torch.full((k,), 1 / k, dtype=torch.float64)
@@ -98,19 +79,18 @@ def measure_bias(task: LocalTask) -> None:
 
 def debiased_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
     """Labels after division by the mean prediction."""
-    given = scores.local if task.config.feddb_labels == "batch" or scores.global_ is None else scores.global_
+    given = scores.local if task.config.feddb.labels == "batch" or scores.global_ is None else scores.global_
     adjusted = debiased_scores(given, task.send[_MEAN])
     return confident_labels(adjusted, task.config.threshold, soft=task.config.target == "soft")
 
 
 def debiased_step(task: LocalTask, batch: Batch) -> Losses:
     """Labelled, weak and strong views in one forward pass; the mean prediction follows the strong ones."""
-    views, strong_views, places = pool_views(batch)
-    labelled, weak, strong = joint_scores(task, task.model, batch.labelled, views, strong_views)
-    local = task.eval_scores(task.model, views) if task.config.pl_bn == "eval" else weak.detach()
-    seen = WeakScores(local=local, global_=task.global_scores_of(batch), places=places)
-    labels = debiased_labels(task, seen)
-    task.note(seen, labels)
+    views, strong_views, _ = batch.pool_views
+    labelled, weak, strong = task.joint_scores(task.model, batch.labelled, views, strong_views)
+    scores = task.weak_scores(batch, weak)
+    labels = debiased_labels(task, scores)
+    task.note(scores, labels)
     task.send[_MEAN] = _KEPT * task.send[_MEAN] + (1 - _KEPT) * strong.detach().softmax(dim=1).mean(dim=0)
     losses = {
         "supervised": F.cross_entropy(labelled, batch.labels),
@@ -129,21 +109,24 @@ def merge_balanced(end: RoundEnd) -> SemiState:
     """The balanced mean of the clients' models, approached with momentum."""
     config = end.setting.config
     means = torch.stack([update.sent[_MEAN] for update in end.updates.values()])
-    weights = balancing_weights(means) if config.feddb_weights == "exact" else searched_weights(means)
+    weights = balancing_weights(means) if config.feddb.weights == "exact" else searched_weights(means)
     mean = average_models([update.model for update in end.updates.values()], weights)
     learned = [name for name, _ in end.setting.new_model().named_parameters()]
     velocity: Tensors = {}
     for name in learned:
         step = end.before.model[name] - mean[name]
         before = end.before.extras.get(f"{_VELOCITY}{name}")
-        velocity[name] = step if before is None else config.feddb_momentum * before + step
+        velocity[name] = step if before is None else config.feddb.momentum * before + step
     moved = {name: end.before.model[name] - velocity[name] for name in learned}
-    extras = {f"{_VELOCITY}{name}": value for name, value in velocity.items()}
-    return replace(end.before, model=mean | moved, extras=extras)
+    return replace(end.before, model=mean | moved, extras=prefixed(velocity, _VELOCITY))
 
 
 FEDDB = Recipe(
-    uses_global=True, begin=measure_bias, label=debiased_labels, step=debiased_step, message=send_nothing,
+    uses_global=True,
+    begin=measure_bias,
+    label=debiased_labels,
+    step=debiased_step,
+    message=send_nothing,
     merge=merge_balanced,
-)  # fmt: skip
+)
 """Debiased labels and a debiased mean."""

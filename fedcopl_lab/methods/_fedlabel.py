@@ -19,12 +19,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab.methods._batches import Batch
-from fedcopl_lab.methods._joint import joint_scores, pool_views
-from fedcopl_lab.methods._local_task import LocalTask, WeakScores
+from fedcopl_lab.methods._local_task import LocalTask, WeakScores, prefixed
 from fedcopl_lab.methods._recipe import Losses, Recipe, RoundEnd
 from fedcopl_lab.methods._semi_state import SemiState, copied
-from fedcopl_lab.steps import CorrectedLabels, average_models, consistency_loss
-from fedcopl_lab.steps._confidence import entropy
+from fedcopl_lab.steps import CorrectedLabels, average_models, consistency_loss, entropy
 
 _COPY = "unsupervised"
 _PREFIX = "unsupervised/"
@@ -36,7 +34,7 @@ class SurerLabels:
     """Labels of the surer of two models.
 
     Attributes:
-        labels: one-hot targets; used where the surer model is confident enough.
+        labels: one-hot targets; used where the surer model is confident enough; weight 1 where it is the second.
         agree: whether both models give one label, [n].
         ratio: smaller variance of the probabilities over the larger, in [0, 1], [n].
     """
@@ -50,24 +48,18 @@ class SurerLabels:
 
 
 def surer_labels(
-    first: Float[Tensor, "n c"], second: Float[Tensor, "n c"], threshold: float = 0.3,
+    first: Float[Tensor, "n c"],
+    second: Float[Tensor, "n c"],
+    threshold: float = 0.3,
     choice: Literal["variance", "entropy"] = "variance",
-) -> SurerLabels:  # fmt: skip
-    """The label of whichever model is surer of an image (FedLabel Sec. 3).
+) -> SurerLabels:
+    """The label of the model that is surer of an image, the first of equals (FedLabel Sec. 3).
 
-    Args:
-        first: scores of weak views by one model, [n, C]; it decides ties.
-        second: scores by the other, [n, C].
-        threshold: confidence that a label must exceed.
-        choice: the surer model has the larger ``"variance"`` of its probabilities, or the smaller ``"entropy"``.
-
-    Returns:
-        One-hot labels, whose weight is 1 where the second model decided and 0 elsewhere.
+    The surer one has the larger ``"variance"`` of its probabilities, or the smaller ``"entropy"``; a label counts above
+    the threshold.
 
     >>> surer_labels(torch.tensor([[2.0, 0.0]]), torch.tensor([[0.0, 9.0]])).labels.target.tolist()
     [[0.0, 1.0]]
-
-    Shown in notebook ``sage_methods``.
     """
     p, q = first.detach().softmax(dim=1), second.detach().softmax(dim=1)
     spread_p, spread_q = p.var(dim=1), q.var(dim=1)
@@ -85,11 +77,7 @@ def surer_labels(
 def agreement_loss(
     teacher: Float[Tensor, "n c"], student: Float[Tensor, "n c"], agree: Bool[Tensor, "n"], ratio: Float[Tensor, "n"]
 ) -> Float[Tensor, ""]:
-    """Mean over agreed images of ratio * KL(teacher || student); 0 without any.
-
-    >>> agreement_loss(torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor([True]), torch.ones(1))
-    tensor(0.)
-    """
+    """Mean over agreed images of ratio * KL(teacher || student); 0 without any."""
     log_p, log_q = teacher.detach().log_softmax(dim=1), student.log_softmax(dim=1)
     divergence = (log_p.exp() * (log_p - log_q)).sum(dim=1)
     return (ratio * divergence * agree).sum() / agree.sum().clamp(min=1)
@@ -98,9 +86,7 @@ def agreement_loss(
 def copy_after_burn_in(task: LocalTask) -> None:
     """The copy that learns pseudo-labels, once the burn-in is over."""
     if task.round >= task.config.burn_in_rounds:
-        copy = task.copy_of(task.start).train()
-        task.models[_COPY] = copy
-        task.optimisers[_COPY] = task.sgd(copy.parameters())
+        task.add_model(_COPY, task.copy_of(task.start).train())
         task.send[_COUNT] = torch.zeros((), dtype=torch.long, device=task.pool.device)
 
 
@@ -116,13 +102,13 @@ def two_copies_step(task: LocalTask, batch: Batch) -> Losses:
 
 def _unsupervised_step(task: LocalTask, batch: Batch) -> Losses:
     config, copy = task.config, task.models[_COPY]
-    views, strong_views, places = pool_views(batch)
+    views, strong_views, places = batch.pool_views
     of_global, of_copy = task.global_scores_of(batch), task.eval_scores(task.model, views)
     assert of_global is not None
-    surer = surer_labels(of_global, of_copy, config.fedlabel_threshold, config.fedlabel_choice)
+    surer = surer_labels(of_global, of_copy, config.fedlabel.threshold, config.fedlabel.choice)
     task.note(WeakScores(of_copy, of_global, places), surer.labels)
     task.send[_COUNT] += surer.labels.used.sum()
-    weak, strong = joint_scores(task, copy, views, strong_views)
+    weak, strong = task.joint_scores(copy, views, strong_views)
     drifts = [
         F.mse_loss(now, before) for now, before in zip(copy.parameters(), task.global_model.parameters(), strict=True)
     ]
@@ -132,9 +118,9 @@ def _unsupervised_step(task: LocalTask, batch: Batch) -> Losses:
         "pull": torch.stack(drifts).sum(),
     }
     total = (
-        config.fedlabel_lambda_u * losses["unsupervised"]
-        + config.fedlabel_lambda_c * losses["agreement"]
-        + config.fedlabel_pull * losses["pull"]
+        config.fedlabel.lambda_u * losses["unsupervised"]
+        + config.fedlabel.lambda_c * losses["agreement"]
+        + config.fedlabel.pull * losses["pull"]
     )
     task.descend(total, task.optimisers[_COPY])
     return losses
@@ -143,8 +129,7 @@ def _unsupervised_step(task: LocalTask, batch: Batch) -> Losses:
 def send_copy(task: LocalTask) -> None:
     """Both copies travel, and the number of pseudo-labels with them."""
     if _COPY in task.models:
-        state = copied(task.models[_COPY].state_dict())
-        task.send |= {f"{_PREFIX}{name}": value for name, value in state.items()}
+        task.send |= prefixed(copied(task.models[_COPY].state_dict()), _PREFIX)
 
 
 def merge_both_copies(end: RoundEnd) -> SemiState:
@@ -155,8 +140,8 @@ def merge_both_copies(end: RoundEnd) -> SemiState:
     if not counts.any():
         return replace(end.before, model=supervised)
     copies = [{name: tensors[f"{_PREFIX}{name}"] for name in supervised} for tensors in sent]
-    halves = [supervised, average_models(copies, counts)]
-    return replace(end.before, model=average_models(halves, torch.ones(2)))
+    unsupervised = average_models(copies, counts)
+    return replace(end.before, model=average_models([supervised, unsupervised], torch.ones(2)))
 
 
 FEDLABEL = Recipe(

@@ -15,23 +15,17 @@ from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.methods._batches import Batch
-from fedcopl_lab.methods._joint import joint_scores, pool_views
-from fedcopl_lab.methods._local_task import LocalTask, WeakScores
+from fedcopl_lab.methods._local_task import LocalTask, WeakScores, stripped
 from fedcopl_lab.methods._recipe import Losses, Recipe
-from fedcopl_lab.methods._semi_state import Tensors, copied
-from fedcopl_lab.steps import CorrectedLabels, consistency_loss
-from fedcopl_lab.steps._confidence import entropy
+from fedcopl_lab.methods._semi_state import Tensors
+from fedcopl_lab.steps import CorrectedLabels, consistency_loss, entropy
 
 _OWN = "own/"
 _PRIVATE = "private"
 
 
 def mixed_models(own: Tensors, other: Tensors, share: float) -> Tensors:
-    """share * own + (1 - share) * other for every entry of two state dicts; whole numbers are truncated.
-
-    >>> mixed_models({"w": torch.tensor([1.0])}, {"w": torch.tensor([0.0])}, 0.9)
-    {'w': tensor([0.9000])}
-    """
+    """share * own + (1 - share) * other for every entry of two state dicts; whole numbers are truncated."""
     return {
         name: (share * own[name].double() + (1 - share) * value.double()).to(value.dtype)
         for name, value in other.items()
@@ -39,11 +33,7 @@ def mixed_models(own: Tensors, other: Tensors, share: float) -> Tensors:
 
 
 def crosswise_labels(teacher: Float[Tensor, "n c"], most_entropy: float) -> CorrectedLabels:
-    """A model's predictions as the other's targets, where their entropy is below a limit (FedLoKe).
-
-    Args:
-        teacher: scores of weak views, [n, C].
-        most_entropy: delta, in nats; predictions of less entropy teach.
+    """A model's predictions as the other's targets, where their entropy is below a limit in nats (FedLoKe).
 
     >>> crosswise_labels(torch.tensor([[9.0, 0.0], [0.0, 0.0]]), 0.1).used.tolist()
     [True, False]
@@ -52,12 +42,11 @@ def crosswise_labels(teacher: Float[Tensor, "n c"], most_entropy: float) -> Corr
     return CorrectedLabels(target=target, weight=torch.ones_like(target[:, 0]), used=entropy(teacher) < most_entropy)
 
 
-def meet_private_model(task: LocalTask) -> None:
+def start_private_model(task: LocalTask) -> None:
     """The client's own model, moved a little towards the global one."""
-    own = {name.removeprefix(_OWN): value for name, value in task.memory.items() if name.startswith(_OWN)}
-    private = task.copy_of(mixed_models(own, task.start, task.config.fedloke_mu) if own else task.start).train()
-    task.models[_PRIVATE] = private
-    task.optimisers[_PRIVATE] = task.sgd(private.parameters())
+    own = stripped(task.memory, _OWN)
+    private = mixed_models(own, task.start, task.config.fedloke.mu) if own else task.start
+    task.add_model(_PRIVATE, task.copy_of(private).train())
 
 
 def crosswise_step(task: LocalTask, batch: Batch) -> Losses:
@@ -65,11 +54,11 @@ def crosswise_step(task: LocalTask, batch: Batch) -> Losses:
     if batch.labelled_strong is None:
         raise FedCoPLError("FedLoKe needs strong views of labelled images; set labelled_strong=True in its Recipe")
     config, private = task.config, task.models[_PRIVATE]
-    views, strong_views, places = pool_views(batch)
-    supervised, weak, strong = joint_scores(task, task.model, batch.labelled_strong, views, strong_views)
-    own_supervised, own_weak, own_strong = joint_scores(task, private, batch.labelled, views, strong_views)
-    from_own = crosswise_labels(own_weak, config.fedloke_entropy)
-    from_global = crosswise_labels(weak, config.fedloke_entropy)
+    views, strong_views, places = batch.pool_views
+    supervised, weak, strong = task.joint_scores(task.model, batch.labelled_strong, views, strong_views)
+    own_supervised, own_weak, own_strong = task.joint_scores(private, batch.labelled, views, strong_views)
+    from_own = crosswise_labels(own_weak, config.fedloke.entropy)
+    from_global = crosswise_labels(weak, config.fedloke.entropy)
     task.note(WeakScores(weak.detach(), task.global_scores_of(batch), places), from_own)
     ramp = config.lambda_u * min(1.0, task.round / config.ramp_rounds)
     losses = {
@@ -85,9 +74,8 @@ def crosswise_step(task: LocalTask, batch: Batch) -> Losses:
 
 def keep_private_model(task: LocalTask) -> None:
     """The private model stays with the client."""
-    kept = copied(task.models[_PRIVATE].state_dict())
-    task.memory |= {f"{_OWN}{name}": value for name, value in kept.items()}
+    task.keep(_PRIVATE, _OWN)
 
 
-FEDLOKE = Recipe(labelled_strong=True, begin=meet_private_model, step=crosswise_step, end=keep_private_model)
+FEDLOKE = Recipe(labelled_strong=True, begin=start_private_model, step=crosswise_step, end=keep_private_model)
 """Local and global knowledge teach each other."""

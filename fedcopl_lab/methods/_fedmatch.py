@@ -17,7 +17,7 @@ Dense, that is 6 models of values per client and round with two helpers where ot
 that a later paper prints would hold with a quarter of psi's entries left.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -26,9 +26,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedcopl_lab.methods._batches import Batch
-from fedcopl_lab.methods._joint import joint_scores, pool_views
-from fedcopl_lab.methods._local_task import LocalTask, WeakScores
-from fedcopl_lab.methods._packed import holds, packed, renamed, unpacked
+from fedcopl_lab.methods._local_task import LocalTask, WeakScores, prefixed, stripped
 from fedcopl_lab.methods._recipe import Losses, Recipe, RoundEnd
 from fedcopl_lab.methods._semi_setting import SemiSetting
 from fedcopl_lab.methods._semi_state import SemiState, Tensors
@@ -37,7 +35,8 @@ from fedcopl_lab.steps import CorrectedLabels, aggregate, average_models, consis
 
 _PSI, _CHANGE, _ANSWER, _HELPERS = "psi", "psi change", "answer", "helpers"
 _SIGMA = "sigma"
-_NOBODY = -1
+_NO_CLIENT = -1
+_DENSE, _VALUES, _POSITIONS = "dense", "values", "positions"
 
 
 def voted_labels(
@@ -45,18 +44,10 @@ def voted_labels(
 ) -> CorrectedLabels:
     """The class that most models name, where the own model is confident (FedMatch Eq. 3).
 
-    Args:
-        own: scores of weak views by the model in training, [n, C].
-        helpers: scores by each helper, H of [n, C].
-        threshold: least confidence of the own model.
-
-    Returns:
-        One-hot labels; of several classes with most votes the own one, if it is among them, else the first.
+    Of several classes with most votes it is the own one, if that is among them, else the first.
 
     >>> voted_labels(torch.tensor([[9.0, 0.0]]), [torch.tensor([[0.0, 1.0]])] * 2, 0.75).target.tolist()
     [[0.0, 1.0]]
-
-    Shown in notebook ``sage_methods``.
     """
     p = own.detach().softmax(dim=1)
     n_classes = p.shape[1]
@@ -69,11 +60,7 @@ def voted_labels(
 def disagreement(
     own: Float[Tensor, "n c"], helpers: Sequence[Float[Tensor, "n c"]], used: Bool[Tensor, "n"]
 ) -> Float[Tensor, ""]:
-    """Mean over helpers of KL(helper || own), images that are not used counting as 0 (FedMatch Eq. 2).
-
-    >>> disagreement(torch.zeros(1, 2), [torch.zeros(1, 2)], torch.tensor([True]))
-    tensor(0.)
-    """
+    """Mean over helpers of KL(helper || own), images that are not used counting as 0 (FedMatch Eq. 2)."""
     if not helpers:
         return own.new_zeros(())
     log_p = own.log_softmax(dim=1)
@@ -83,36 +70,51 @@ def disagreement(
 
 
 def nearest_clients(answers: Float[Tensor, "k c"], n_helpers: int) -> Int[Tensor, "k h"]:
-    """The clients whose answers lie nearest to each client's own, nearest first; -1 where there is none.
+    """The clients whose answers lie nearest to each client's own, nearest first, then the lower number; -1 for none.
 
-    Args:
-        answers: probabilities by each client's model for one image, rows of NaN for clients never seen, [K, C].
-        n_helpers: H.
-
-    Returns:
-        Client numbers, [K, H]; of equal distances the lower number first.
+    Answers are probabilities by each client's model for one image, rows of NaN for clients that never took part.
 
     >>> nearest_clients(torch.tensor([[0.0], [1.0], [3.0]]), 1).tolist()
     [[1], [0], [1]]
-
-    Shown in notebook ``sage_methods``.
     """
-    k = len(answers)
     distances = (answers[:, None] - answers[None]).double().square().sum(dim=2)
     distances = distances.nan_to_num(nan=torch.inf).fill_diagonal_(torch.inf)
     nearest = distances.sort(dim=1, stable=True)
-    table = nearest.indices.masked_fill(nearest.values.isinf(), _NOBODY)
-    padding = table.new_full((k, n_helpers), _NOBODY)
+    table = nearest.indices.masked_fill(nearest.values.isinf(), _NO_CLIENT)
+    padding = table.new_full((len(answers), n_helpers), _NO_CLIENT)
     return torch.cat([table, padding], dim=1)[:, :n_helpers]
 
 
 def initial_psi(model: Tensors, share: float) -> Float[Tensor, "p"]:
-    """The part of a model's decomposed weights that is psi at first: share * sigma, with sigma + psi the model.
-
-    >>> initial_psi({"w": torch.full((1, 2), 1.2)}, 0.2)
-    tensor([0.2000, 0.2000])
-    """
+    """The part of a model's decomposed weights that is psi at first: share * sigma, with sigma + psi the model."""
     return share / (1 + share) * torch.cat([value.flatten() for value in _decomposed(model).values()])
+
+
+def packed(vector: Float[Tensor, "n"], name: str) -> Tensors:
+    """A vector as named tensors: dense, or its non-zero values with int32 positions where that is shorter."""
+    positions = vector.nonzero().squeeze(1).int()
+    if positions.nbytes + positions.numel() * vector.element_size() >= vector.nbytes:
+        return {f"{name}/{_DENSE}": vector.clone()}
+    return {f"{name}/{_VALUES}": vector[positions.long()], f"{name}/{_POSITIONS}": positions}
+
+
+def holds(tensors: Mapping[str, Tensor], name: str) -> bool:
+    """Whether a vector of that name was packed."""
+    return f"{name}/{_DENSE}" in tensors or f"{name}/{_VALUES}" in tensors
+
+
+def unpacked(tensors: Mapping[str, Tensor], name: str, size: int) -> Float[Tensor, "size"]:
+    """The vector that :func:`packed` took apart, [size].
+
+    >>> unpacked(packed(torch.tensor([0.0, 0.0, 5.0]), "psi"), "psi", 3)
+    tensor([0., 0., 5.])
+    """
+    parts = stripped(tensors, f"{name}/")
+    if _DENSE in parts:
+        return parts[_DENSE]
+    vector = parts[_VALUES].new_zeros(size)
+    vector[parts[_POSITIONS].long()] = parts[_VALUES]
+    return vector
 
 
 def send_psi(setting: SemiSetting, state: SemiState, participants: Sequence[int]) -> dict[int, Tensors]:
@@ -121,23 +123,23 @@ def send_psi(setting: SemiSetting, state: SemiState, participants: Sequence[int]
     for client in participants:
         message = packed(state.extras[_PSI], _PSI) if _PSI in state.extras else {}
         helpers = state.extras[_HELPERS][client].tolist() if _HELPERS in state.extras else []
-        for slot, helper in enumerate(one for one in helpers if one != _NOBODY):
-            message |= renamed(state.extras, _psi_of(helper), f"helper {slot}")
+        for slot, helper in enumerate(one for one in helpers if one != _NO_CLIENT):
+            message |= prefixed(stripped(state.extras, f"{_psi_of(helper)}/"), f"helper {slot}/")
         messages[client] = message
     return messages
 
 
 def decompose(task: LocalTask) -> None:
-    """Split the model into sigma and psi, and put the helpers' models together."""
+    """Split the model into sigma and psi, and build the helpers' models."""
     config = task.config
     psi = _received_psi(task)
     task.models[_SIGMA] = _model_with(task, -psi).train()
     task.models[_PSI] = task.copy_of(task.start).train()
     _write(task.models[_PSI], psi)
-    lr = config.lr / config.fedmatch_lambda_s
+    lr = config.lr / config.fedmatch.lambda_s
     task.optimiser = task.sgd(task.models[_SIGMA].parameters(), lr=lr)
     task.optimisers[_PSI] = task.sgd(_weights(task.models[_PSI]).values(), lr=lr)
-    for slot in range(config.fedmatch_helpers):
+    for slot in range(config.fedmatch.helpers):
         if holds(task.received, f"helper {slot}"):
             theirs = unpacked(task.received, f"helper {slot}", len(psi))
             task.models[f"helper {slot}"] = _model_with(task, theirs - psi).eval().requires_grad_(False)
@@ -146,17 +148,17 @@ def decompose(task: LocalTask) -> None:
 def two_part_step(task: LocalTask, batch: Batch) -> Losses:
     """Labels move sigma, then unlabelled images move psi."""
     config = task.config
-    views, strong_views, places = pool_views(batch)
+    views, strong_views, places = batch.pool_views
     supervised = F.cross_entropy(task.scores(task.model, batch.labelled), batch.labels)
     task.model.zero_grad(set_to_none=True)
-    torch.autograd.backward([config.fedmatch_lambda_s * supervised])
+    torch.autograd.backward([config.fedmatch.lambda_s * supervised])
     _move(task, task.models[_SIGMA], task.optimiser)
 
-    weak, strong = joint_scores(task, task.model, views, strong_views)
+    weak, strong = task.joint_scores(task.model, views, strong_views)
     helpers = [model for name, model in task.models.items() if name.startswith("helper")]
     with torch.no_grad():
         answers = [task.scores(helper, views) for helper in helpers]
-    labels = voted_labels(weak, answers, config.fedmatch_threshold)
+    labels = voted_labels(weak, answers, config.fedmatch.threshold)
     task.note(WeakScores(weak.detach(), task.global_scores_of(batch), places), labels)
     losses = {
         "supervised": supervised,
@@ -164,7 +166,7 @@ def two_part_step(task: LocalTask, batch: Batch) -> Losses:
         "unsupervised": consistency_loss(strong, labels.target, labels.used, config.kl),
         "penalty": _penalty(task),
     }
-    weighted = config.fedmatch_lambda_i * losses["disagreement"] + config.fedmatch_lambda_a * losses["unsupervised"]
+    weighted = config.fedmatch.lambda_i * losses["disagreement"] + config.fedmatch.lambda_a * losses["unsupervised"]
     task.model.zero_grad(set_to_none=True)
     task.models[_PSI].zero_grad(set_to_none=True)
     torch.autograd.backward([weighted, losses["penalty"]])
@@ -176,9 +178,9 @@ def send_change(task: LocalTask) -> None:
     """What changed in psi travels, and the answer to the image of noise; the model is what the server will hold."""
     config, before = task.config, _received_psi(task)
     psi = _read(task.models[_PSI])
-    psi = psi.masked_fill(psi.abs() < config.fedmatch_zero, 0)
+    psi = psi.masked_fill(psi.abs() < config.fedmatch.zero, 0)
     change = psi - before
-    change = change.masked_fill(change.abs() < config.fedmatch_unsent, 0)
+    change = change.masked_fill(change.abs() < config.fedmatch.unsent, 0)
     _write(task.model, _read(task.models[_SIGMA]) + before + change)
     task.send |= packed(change, _CHANGE)
     task.send[_ANSWER] = task.eval_scores(task.model, noise_image(task.setting)).softmax(dim=1)[0]
@@ -192,9 +194,9 @@ def noise_image(setting: SemiSetting) -> Float[Tensor, "1 3 h w"]:
 
 
 def merge_parts(end: RoundEnd) -> SemiState:
-    """Means of models and of changes of psi; what clients answered; now and then a new table of helpers."""
+    """Means of models and of changes of psi; what clients answered; at the end of a period new helpers."""
     config, extras = end.setting.config, dict(end.before.extras)
-    before = _server_psi(end.before.model, extras.get(_PSI), config.fedmatch_psi_share)
+    before = extras[_PSI] if _PSI in extras else initial_psi(end.before.model, config.fedmatch.psi_share)
     changes = [unpacked(update.sent, _CHANGE, len(before)) for update in end.updates.values()]
     extras[_PSI] = before + aggregate(torch.stack(changes), end.weights)
     answers = extras.get(_ANSWER, before.new_full((config.n_clients, end.setting.dataset.n_classes), torch.nan))
@@ -204,7 +206,7 @@ def merge_parts(end: RoundEnd) -> SemiState:
         extras = kept | packed(before + change, _psi_of(client))
         extras[_ANSWER][client] = update.sent[_ANSWER]
     if (end.before.round + 1) % config.lookup_period == 0:
-        extras[_HELPERS] = nearest_clients(extras[_ANSWER], config.fedmatch_helpers)
+        extras[_HELPERS] = nearest_clients(extras[_ANSWER], config.fedmatch.helpers)
     model = average_models([update.model for update in end.updates.values()], end.weights)
     return replace(end.before, model=model, extras=extras)
 
@@ -239,12 +241,8 @@ def _model_with(task: LocalTask, added: Tensor) -> nn.Module:
     return model
 
 
-def _server_psi(model: Tensors, kept: Tensor | None, share: float) -> Tensor:
-    return initial_psi(model, share) if kept is None else kept
-
-
 def _received_psi(task: LocalTask) -> Tensor:
-    first = initial_psi(task.start, task.config.fedmatch_psi_share)
+    first = initial_psi(task.start, task.config.fedmatch.psi_share)
     return unpacked(task.received, _PSI, len(first)) if holds(task.received, _PSI) else first
 
 
@@ -254,28 +252,22 @@ def _penalty(task: LocalTask) -> Tensor:
     sigma, psi = (_weights(task.models[part]).values() for part in (_SIGMA, _PSI))
     apart = [(s.detach() - p).square().sum() for s, p in zip(sigma, psi, strict=True)]
     sizes = [p.abs().sum() for p in psi]
-    return config.fedmatch_lambda_l2 * torch.stack(apart).sum() + config.fedmatch_lambda_l1 * torch.stack(sizes).sum()
+    return config.fedmatch.lambda_l2 * torch.stack(apart).sum() + config.fedmatch.lambda_l1 * torch.stack(sizes).sum()
 
 
 @torch.no_grad()
 def _move(task: LocalTask, part: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-    """One step of a part by the model's gradient, which is the part's own; the model follows by what it moved."""
+    """One step of a part by the model's gradient, which is the part's own; the model follows what it moved."""
     chosen = {id(parameter) for group in optimiser.param_groups for parameter in group["params"]}
-    pairs = [(p, whole) for p, whole in zip(part.parameters(), task.model.parameters(), strict=True) if id(p) in chosen]
-    for own, whole in pairs:
-        own.grad = whole.grad if own.grad is None or whole.grad is None else own.grad + whole.grad
+    for own, whole in zip(part.parameters(), task.model.parameters(), strict=True):
+        if id(own) in chosen:
+            own.grad = whole.grad if own.grad is None or whole.grad is None else own.grad + whole.grad
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
-    _add_up(task)
-
-
-def _add_up(task: LocalTask) -> None:
     sigma, psi = task.models[_SIGMA], task.models[_PSI]
     for whole, s, p in zip(task.model.parameters(), sigma.parameters(), psi.parameters(), strict=True):
         whole.copy_(s + p if whole.ndim > 1 else s)
 
 
-FEDMATCH = Recipe(
-    begin=decompose, step=two_part_step, end=send_change, message=send_psi, merge=merge_parts
-)  # fmt: skip
+FEDMATCH = Recipe(begin=decompose, step=two_part_step, end=send_change, message=send_psi, merge=merge_parts)
 """Inter-client consistency with disjoint parameters."""

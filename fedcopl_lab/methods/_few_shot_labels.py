@@ -1,6 +1,6 @@
 """Labellers with a fixed budget per class: FPL, UPL and CPL."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -21,30 +21,33 @@ def fpl(logits: Sequence[Tensor], config: PromptConfig) -> LabelPhase:
     Args:
         logits: each client's scores of its training images, K of [n_k, C].
         config: gives ``shots``, images per class, ``label_scope`` and ``overflow``.
+
+    >>> fpl([torch.eye(3), torch.eye(3)], lab.configure("smoke", labeller="FPL", shots=1))
+    LabelPhase(6 images on 2 clients)
+
+    Shown in notebook ``fedcopl_main_table1``.
     """
 
-    def few(scores: Tensor) -> PseudoLabels:
+    def choose(scores: Tensor) -> PseudoLabels:
         room = torch.full((scores.shape[1],), config.shots)
         if config.overflow == "next_best":
             return fill_pools(scores, torch.ones_like(scores, dtype=torch.bool), room)
         return select_top(scores, room)
 
-    if config.label_scope == "client":
-        return _of_clients([few(z) for z in logits], logits, config)
-    return _of_all(few(torch.cat(list(logits))), logits, config)
+    return _label(choose, config, logits)
 
 
 def upl(logits: Sequence[Tensor], config: PromptConfig) -> LabelPhase:
-    """Unsupervised prompt learning's labels (arXiv 2204.03649): FPL without overflow, and what is sure enough.
+    """Unsupervised prompt learning's labels (arXiv 2204.03649): FPL without overflow, and confident images.
 
-    With ``upl_confident`` every image above that confidence joins, whatever the budget.
+    With ``upl_confident`` every image above that confidence joins, beyond the budget too.
 
     Args:
         logits: each client's scores of its training images, K of [n_k, C].
         config: gives ``shots``, ``label_scope`` and ``upl_confident``.
     """
 
-    def few(scores: Tensor) -> PseudoLabels:
+    def choose(scores: Tensor) -> PseudoLabels:
         n_classes = scores.shape[1]
         quota = torch.full((n_classes,), config.shots)
         if config.upl_confident is not None:
@@ -53,9 +56,7 @@ def upl(logits: Sequence[Tensor], config: PromptConfig) -> LabelPhase:
             quota = quota.maximum(torch.bincount(scores.argmax(dim=1)[sure], minlength=n_classes))
         return select_top(scores, quota)
 
-    if config.label_scope == "client":
-        return _of_clients([few(z) for z in logits], logits, config)
-    return _of_all(few(torch.cat(list(logits))), logits, config)
+    return _label(choose, config, logits)
 
 
 def cpl(logits: Sequence[Tensor], config: PromptConfig) -> LabelPhase:
@@ -69,37 +70,34 @@ def cpl(logits: Sequence[Tensor], config: PromptConfig) -> LabelPhase:
         config: gives the quantile levels, ``shots`` and ``label_scope``.
     """
     levels = cpl_levels(config, logits[0].shape[1])
-    sets = [candidate_sets(z, *levels) for z in logits]
 
-    def few(scores: Tensor, allowed: Tensor) -> PseudoLabels:
+    def choose(scores: Tensor, allowed: Tensor) -> PseudoLabels:
         chosen = fill_pools(scores, allowed, torch.full((scores.shape[1],), config.shots))
         return PseudoLabels(chosen.indices, chosen.labels, allowed[chosen.indices])
 
-    if config.label_scope == "client":
-        return _of_clients([few(z, s) for z, s in zip(logits, sets, strict=True)], logits, config)
-    return _of_all(few(torch.cat(list(logits)), torch.cat(sets)), logits, config)
+    return _label(choose, config, logits, [candidate_sets(z, *levels) for z in logits])
 
 
-def _of_clients(labels: Sequence[PseudoLabels], logits: Sequence[Tensor], config: PromptConfig) -> LabelPhase:
-    quota = torch.full((len(logits), logits[0].shape[1]), config.shots)
-    return LabelPhase(labels=tuple(labels), quota=quota, logits=tuple(logits))
+def _label(
+    choose: Callable[..., PseudoLabels], config: PromptConfig, logits: Sequence[Tensor], *more: Sequence[Tensor]
+) -> LabelPhase:
+    """Labels of each client by itself, or of all images together, taken apart again: a client's share is its quota.
 
-
-def _of_all(chosen: PseudoLabels, logits: Sequence[Tensor], config: PromptConfig) -> LabelPhase:
-    """Labels of all images together, taken apart again: what each client got is its quota.
-
-    Each client sends at most its ``shots`` best scores of every class and learns how many of them stay.
+    With ``label_scope="global"`` each client sends its ``shots`` best scores of every class at most and learns how
+    many of them stay.
     """
     n_classes = logits[0].shape[1]
-    client = torch.repeat_interleave(torch.arange(len(logits)), torch.tensor([len(z) for z in logits]))
-    starts = torch.tensor([0, *(len(z) for z in logits[:-1])]).cumsum(dim=0)
+    if config.label_scope == "client":
+        labels = [choose(*own) for own in zip(logits, *more, strict=True)]
+        quota = torch.full((len(logits), n_classes), config.shots)
+        return LabelPhase(labels=tuple(labels), quota=quota, logits=tuple(logits))
+    chosen = choose(*(torch.cat(list(part)) for part in (logits, *more)))
+    ends = torch.tensor([len(z) for z in logits]).cumsum(dim=0).tolist()
     labels = []
-    for k, start in enumerate(starts):
-        own = client[chosen.indices] == k
+    for start, end in zip([0, *ends], ends, strict=False):
+        own = (start <= chosen.indices) & (chosen.indices < end)
         candidates = None if chosen.candidates is None else chosen.candidates[own]
         labels.append(PseudoLabels(chosen.indices[own] - start, chosen.labels[own], candidates))
     quota = torch.stack([one.counts(n_classes) for one in labels])
-    scores_sent = 8 * sum(min(config.shots, len(z)) * n_classes for z in logits)
-    return LabelPhase(
-        labels=tuple(labels), quota=quota, logits=tuple(logits), bytes_up=scores_sent, bytes_down=quota.nbytes
-    )
+    sent = 8 * sum(min(config.shots, len(z)) * n_classes for z in logits)
+    return LabelPhase(tuple(labels), quota, tuple(logits), bytes_up=sent, bytes_down=quota.nbytes)

@@ -1,6 +1,6 @@
 """FedAvg+FlexMatch: FixMatch whose threshold is lower for classes that are learned more slowly.
 
-From the paper (FlexMatch, NeurIPS 2021): thresholds tau * beta / (2 - beta) with beta a class' share of the
+From the paper (FlexMatch, NeurIPS 2021): thresholds tau * beta / (2 - beta) with beta a class's share of the
 most frequent one, and the warm-up that lets images without any label yet count as a class of their own.
 From public code: an image's class is the one it was last predicted with a confidence of tau or more, and
 thresholds come from what was known before the batch. Our port: every client remembers the classes of its pool
@@ -23,25 +23,19 @@ NOT_YET = -1
 
 
 def flexible_thresholds(
-    learned: Int[Tensor, "n"], n_classes: int, threshold: float,
-    mapping: Literal["convex", "linear"] = "convex", warm_up: bool = True,
-) -> Float[Tensor, "c"]:  # fmt: skip
-    """The confidence that each class demands (FlexMatch Eqs. 5-8).
+    learned: Int[Tensor, "n"],
+    n_classes: int,
+    threshold: float,
+    mapping: Literal["convex", "linear"] = "convex",
+    warm_up: bool = True,
+) -> Float[Tensor, "c"]:
+    """The confidence in [0, tau] that each class demands (FlexMatch Eqs. 5-8).
 
-    Args:
-        learned: class each image of the pool was last predicted confidently, ``NOT_YET`` for never, [n].
-        n_classes: number of classes C.
-        threshold: tau, what a fully learned class demands.
-        mapping: share of tau by share beta of a class: ``"convex"`` beta / (2 - beta), ``"linear"`` beta.
-        warm_up: while most images were never selected, beta is a share of their number.
-
-    Returns:
-        Thresholds in [0, tau], [C].
+    With beta a class's share of the most frequent one: tau * beta / (2 - beta), or with ``"linear"`` tau * beta. In the
+    warm-up, while most images were never selected, beta is a share of their number.
 
     >>> flexible_thresholds(torch.tensor([0, 0, 1, -1]), 3, 0.9)
     tensor([0.9000, 0.3000, 0.0000])
-
-    Shown in notebook ``sage_methods``.
     """
     counts = torch.bincount(learned[learned != NOT_YET], minlength=n_classes)
     most = counts.max()
@@ -53,7 +47,7 @@ def flexible_thresholds(
 
 def forget_between_rounds(task: LocalTask) -> None:
     """A pool starts with nothing learned: in a client's first round, or in each."""
-    if _LEARNED not in task.memory or task.config.flexmatch_memory == "round":
+    if _LEARNED not in task.memory or task.config.flexmatch.memory == "round":
         task.memory[_LEARNED] = torch.full_like(task.pool, NOT_YET)
 
 
@@ -62,7 +56,7 @@ def flexible_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
     config, learned = task.config, task.memory[_LEARNED]
     confidence, labels = scores.local.softmax(dim=1).max(dim=1)
     demanded = flexible_thresholds(
-        learned, scores.local.shape[1], config.threshold, config.flexmatch_mapping, config.flexmatch_warm_up
+        learned, scores.local.shape[1], config.threshold, config.flexmatch.mapping, config.flexmatch.warm_up
     )
     fixed = confident_labels(scores.local, config.threshold, soft=config.target == "soft")
     learned[scores.places[fixed.used]] = labels[fixed.used]

@@ -57,19 +57,13 @@ def copl(logits: Sequence[Tensor], config: PromptConfig, *, n_train: int, phase:
         phase: index of the label phase, 0 for the first.
         seed: of the noise on counts.
     """
-    filtered = _filter(logits, config)
+    filtered = filter_all(logits, config)
     counts = torch.stack([one.counts for one in filtered])
     generator = torch_generator(seed, "count noise", phase)
     uploaded = perturb_counts(counts, config.count_noise, generator, config.epsilon)
-    quota = allocate(uploaded, config.allocation, n_train=n_train, phase=phase, unseen=config.unseen_class).quota
-    if config.allocation == "none":  # train on the filtered images themselves, supplement Fig. 4's "without"
-        labels = tuple(
-            PseudoLabels(indices=one.kept.nonzero().squeeze(1), labels=one.labels[one.kept]) for one in filtered
-        )
-    else:
-        labels = tuple(select_top(z, q, config.candidates) for z, q in zip(logits, quota, strict=True))
+    quota = allocate_counts(uploaded, config, n_train=n_train, phase=phase)
     return LabelPhase(
-        labels=labels,
+        labels=tuple(select_labels(*one, config) for one in zip(logits, filtered, quota, strict=True)),
         quota=quota,
         filtered=filtered,
         uploaded=uploaded,
@@ -92,7 +86,30 @@ def oracle(estimated: LabelPhase, true_labels: Sequence[Int[Tensor, "_"]]) -> La
     return replace(estimated, labels=tuple(labels))
 
 
-def _filter(logits: Sequence[Tensor], config: PromptConfig) -> tuple[FilteredSet, ...]:
+def allocate_counts(
+    uploaded: Int[Tensor, "k c"], config: PromptConfig, *, n_train: int, phase: int
+) -> Int[Tensor, "k c"]:
+    """The server's part of :func:`copl`: how many images of each class every client is to select, [K, C]."""
+    return allocate(uploaded, config.allocation, n_train=n_train, phase=phase, unseen=config.unseen_class).quota
+
+
+def select_labels(
+    logits: Tensor, filtered: FilteredSet | None, quota: Int[Tensor, "c"], config: PromptConfig
+) -> PseudoLabels:
+    """A client's part of :func:`copl` once it knows its quota; ``filtered`` is made again where it is None."""
+    if config.allocation != "none":
+        return select_top(logits, quota, config.candidates)
+    one = filtered or filter_confident(logits, config.q_conf, config.q_ent)  # supplement Fig. 4's "without"
+    return PseudoLabels(indices=one.kept.nonzero().squeeze(1), labels=one.labels[one.kept])
+
+
+def stream_seed(config: PromptConfig) -> int:
+    """Seed of everything but the initial prompts; the released code keeps it fixed over its trials."""
+    return config.seed if config.seed_scope == "everything" else 0
+
+
+def filter_all(logits: Sequence[Tensor], config: PromptConfig) -> tuple[FilteredSet, ...]:
+    """Every client's filtered set, by its own quantiles or by those of all scores together."""
     if config.filter_scope == "client":
         return tuple(filter_confident(z, config.q_conf, config.q_ent) for z in logits)
     pooled = filter_confident(torch.cat(list(logits)), config.q_conf, config.q_ent)

@@ -1,8 +1,9 @@
-"""One client's round of semi-supervised training: its models, its batches, its optimiser, what it notes."""
+"""One client's round of semi-supervised training: its models, its batches, its optimiser, what it records."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,11 +11,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fedcopl_lab.methods._batches import Batch, BatchSource
-from fedcopl_lab.methods._copies import in_mode, load_values
 from fedcopl_lab.methods._noted import Noted, Notes
 from fedcopl_lab.methods._semi_setting import SemiSetting
 from fedcopl_lab.methods._semi_state import Tensors, copied
-from fedcopl_lab.models import ResNet8
+from fedcopl_lab.models import ResNet8, blank_copy, load_values
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.steps import CorrectedLabels, model_scores
 
@@ -24,12 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class WeakScores:
-    """What the models say of one batch's weak views.
+    """Scores of one batch's weak views by the model in training and the round's global one, where that is needed.
 
-    Attributes:
-        local: scores by the model in training, [n, C]; no gradient.
-        global_: scores by the round's global model; None where nobody asked for them.
-        places: where the images are in the client's pool, [n].
+    ``places`` says where the images are in the client's pool. Scores carry no gradient.
     """
 
     local: Float[Tensor, "n c"]
@@ -76,22 +73,27 @@ class LocalTask:
     Args:
         setting: data and federation.
         recipe: the method's hooks.
-        client: who trains.
-        round_index: rounds that lie behind.
+        client: its number.
+        round_index: completed rounds.
         start: state dict of the global model.
         received: what else the server sends this client.
-        memory: what the client kept from earlier rounds.
-        momentum: buffers that the task's optimisers start from; empty to start afresh.
+        memory: what the client kept from earlier rounds; hooks change it, and its next round finds it.
+        momentum: buffers that the task's optimisers start from; empty for none.
 
     Attributes:
         model: the model in training, which is sent at the end.
         global_model: the round's global model, frozen, in evaluation mode.
         models: further models of the recipe, by name.
         optimisers: what trains them, by the same names.
-        received: what else the server sent.
-        memory: what the client keeps; hooks change it, and the next round of this client finds it.
         send: what else the client will send; hooks fill it.
         optimiser: SGD over ``model``.
+
+    >>> setting = lab.methods.SemiSetting.of(lab.configure("smoke", method="SAGE", width=0.25, steps_per_epoch=1))
+    >>> task = LocalTask(setting, lab.methods.RECIPES["SAGE"], 0, 0, setting.new_model().state_dict())
+    >>> task.run().n_steps
+    1
+
+    Shown in notebook ``sage_step_by_step``.
     """
 
     def __init__(
@@ -106,9 +108,10 @@ class LocalTask:
         momentum: Mapping[str, Tensor] | None = None,
     ) -> None:
         self.setting, self.recipe, self.config = setting, recipe, setting.config
-        self.client, self.round = client, round_index
+        config, self.client, self.round = setting.config, client, round_index
         self.start = start | own_statistics(memory or {})
-        self.model, self.global_model = _workers(setting)
+        shape = (setting.dataset.n_classes, config.channels, config.bn_momentum, config.device, config.channels_last)
+        self.model, self.global_model = _shared_models(*shape, compiled=config.compile)
         self._load_start()
         self.models: dict[str, nn.Module] = {}
         self.optimisers: dict[str, torch.optim.Optimizer] = {}
@@ -135,9 +138,9 @@ class LocalTask:
         self.recipe.end(self)
         model = copied(self.model.state_dict())
         if self.config.bn == "local":
-            self.memory |= {f"{_OWN}{name}": model[name] for name, _ in self.model.named_buffers()}
+            self.memory |= prefixed({name: model[name] for name, _ in self.model.named_buffers()}, _OWN)
         reported = self.setting.images[self.setting.scored_pool(self.client)]
-        in_mode(self.model, False)
+        self.model.eval()
         return ClientUpdate(
             model=model,
             sent=self.send,
@@ -157,6 +160,14 @@ class LocalTask:
         """A model of its own with these parameters and buffers."""
         return self.setting.placed_model(state)
 
+    def add_model(self, name: str, model: nn.Module) -> None:
+        """A further model of the recipe, and an optimiser with the run's settings for it."""
+        self.models[name], self.optimisers[name] = model, self.sgd(model.parameters())
+
+    def keep(self, name: str, prefix: str) -> None:
+        """Let the client keep a further model until it takes part again."""
+        self.memory |= prefixed(copied(self.models[name].state_dict()), prefix)
+
     def sgd(self, parameters: Any, lr: float | None = None) -> torch.optim.SGD:
         """An optimiser with the run's settings."""
         config = self.config
@@ -173,6 +184,16 @@ class LocalTask:
             logits: Tensor = model(images)
         return logits.float()
 
+    def joint_scores(self, model: nn.Module, *views: Tensor) -> tuple[Tensor, ...]:
+        """Scores of several groups of views in one forward pass, with shared batch statistics; one [n_i, C] each."""
+        return self.scores(model, torch.cat(views)).split([len(group) for group in views])
+
+    def weak_scores(self, batch: Batch, weak: Tensor) -> WeakScores:
+        """Both models' scores of a batch's weak views; ``weak`` are those of the joint pass in training mode."""
+        views, _, places = batch.pool_views
+        local = self.eval_scores(self.model, views) if self.config.pl_bn == "eval" else weak.detach()
+        return WeakScores(local, self.global_scores_of(batch), places)
+
     @torch.no_grad()
     def global_scores(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n c"]:
         """The global model's scores of weak views."""
@@ -186,11 +207,11 @@ class LocalTask:
 
     @torch.no_grad()
     def eval_scores(self, model: nn.Module, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n c"]:
-        """Scores with running statistics; the model's mode is put back."""
+        """Scores with running statistics; the model's mode is restored."""
         was_training = model.training
-        in_mode(model, False)
+        model.eval()
         logits = self.scores(model, images)
-        in_mode(model, was_training)
+        model.train(was_training)
         return logits
 
     def descend(self, loss: Tensor, optimiser: torch.optim.Optimizer | None = None) -> None:
@@ -217,8 +238,8 @@ class LocalTask:
         return self.recipe.uses_global or self.config.log_both
 
     def _load_start(self) -> None:
-        in_mode(self.model, True)
-        in_mode(self.global_model, False)
+        self.model.train()
+        self.global_model.eval()
         for model in (self.model, self.global_model):
             load_values(model, self.start)
             model.zero_grad(set_to_none=True)
@@ -235,24 +256,27 @@ class LocalTask:
     def _momentum(self) -> Tensors:
         if self.config.momentum_state == "reset":
             return {}
-        found = {
-            name: optimiser.state[parameter].get("momentum_buffer")
-            for name, optimiser, parameter in self._in_training()
-        }
-        return {name: buffer.clone() for name, buffer in found.items() if buffer is not None}
+        states = {name: optimiser.state[parameter] for name, optimiser, parameter in self._in_training()}
+        return {n: s["momentum_buffer"].clone() for n, s in states.items() if s.get("momentum_buffer") is not None}
 
     def _in_training(self) -> Iterator[tuple[str, torch.optim.Optimizer, nn.Parameter]]:
         """Every parameter that an optimiser moves, under a name that is the same in every task."""
         names = [name for name, _ in self.model.named_parameters()]
-        for name, parameter in zip(names, _moved_by(self.optimiser), strict=True):
+        for name, parameter in zip(names, self.optimiser.param_groups[0]["params"], strict=True):
             yield name, self.optimiser, parameter
         for key, optimiser in self.optimisers.items():
-            for place, parameter in enumerate(_moved_by(optimiser)):
+            for place, parameter in enumerate(optimiser.param_groups[0]["params"]):
                 yield f"{key}/{place}", optimiser, parameter
 
 
-def _moved_by(optimiser: torch.optim.Optimizer) -> list[nn.Parameter]:
-    return [parameter for group in optimiser.param_groups for parameter in group["params"]]
+def prefixed(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
+    """The same tensors, every name after a prefix."""
+    return {f"{prefix}{name}": value for name, value in tensors.items()}
+
+
+def stripped(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
+    """The tensors whose names start with a prefix, without it."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 _OWN = "own statistics/"
@@ -260,24 +284,14 @@ _OWN = "own statistics/"
 
 def own_statistics(memory: Mapping[str, Tensor]) -> Tensors:
     """Running statistics that a client kept for itself under ``bn="local"``."""
-    return {name.removeprefix(_OWN): value for name, value in memory.items() if name.startswith(_OWN)}
+    return stripped(memory, _OWN)
 
 
-def _workers(setting: SemiSetting) -> tuple[ResNet8, ResNet8]:
-    """Two models whose values every task overwrites: making a model takes longer than a step of a small one.
-
-    Tasks run one after the other; two that are alive at once must not run in turns.
-    """
-    config = setting.config
-    shape = (setting.dataset.n_classes, config.channels, config.bn_momentum)
-    key = (*shape, config.device, config.channels_last, config.compile)
-    if key not in _WORKERS:
-        _WORKERS.clear()  # a process works through runs of one shape after the other
-        _WORKERS[key] = setting.new_model(), setting.new_model().requires_grad_(False)
-        if config.compile:
-            for model in _WORKERS[key]:
-                model.compile()
-    return _WORKERS[key]
-
-
-_WORKERS: dict[tuple[object, ...], tuple[ResNet8, ResNet8]] = {}
+@lru_cache(maxsize=1)  # a process works through runs of one shape after the other
+def _shared_models(*shape: Any, compiled: bool) -> tuple[ResNet8, ResNet8]:
+    """Two models whose values every task overwrites, since making one is slow; two tasks must not run in turns."""
+    models = blank_copy(*shape), blank_copy(*shape).requires_grad_(False)
+    if compiled:
+        for model in models:
+            model.compile()
+    return models

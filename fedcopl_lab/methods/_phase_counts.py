@@ -47,20 +47,19 @@ class PhaseCounts:
 
 
 def phase_counts(phase: LabelPhase, true: Sequence[Int[Tensor, "_"]]) -> PhaseCounts:
-    """Count what a label phase kept and selected, and how much of it is right (Sec. 3.3).
+    """Count what a label phase kept and selected per client and class, and how much of it is right (Sec. 3.3).
 
     Args:
         phase: a label phase of a labeller that filters.
         true: true class of each client's training images, K of [n_k]; for reporting only.
 
-    Returns:
-        Counts per client and class.
-
     Raises:
         FedCoPLError: labels of another number of clients, or a phase without filter.
 
-    >>> phase_counts(copl(logits, config, n_train=1197, phase=0), true).kept.shape
-    torch.Size([5, 10])
+    >>> logits = [torch.randn(20, 3), torch.randn(9, 3)]
+    >>> phase = lab.methods.copl(logits, lab.configure("smoke"), n_train=29, phase=0)
+    >>> phase_counts(phase, [scores.argmax(dim=1) for scores in logits])
+    PhaseCounts(2 clients × 3 classes, ... images selected)
 
     Shown in notebook ``explore``.
     """
@@ -71,13 +70,14 @@ def phase_counts(phase: LabelPhase, true: Sequence[Int[Tensor, "_"]]) -> PhaseCo
         )
     n_classes = phase.quota.shape[1]
     predicted = [scores.argmax(dim=1) for scores in phase.logits]
-    stages = {
-        "predicted": [(labels, labels == t) for labels, t in zip(predicted, true, strict=True)],
-        "kept": [(f.labels[f.kept], (f.labels == t)[f.kept]) for f, t in zip(phase.filtered, true, strict=True)],
-        "selected": [(one.labels, t[one.indices] == one.labels) for one, t in zip(phase.labels, true, strict=True)],
-    }  # fmt: skip
-    counted = {}
-    for name, clients in stages.items():
+    chosen = {
+        "predicted": [(labels, t) for labels, t in zip(predicted, true, strict=True)],
+        "kept": [(one.labels[one.kept], t[one.kept]) for one, t in zip(phase.filtered, true, strict=True)],
+        "selected": [(one.labels, t[one.indices]) for one, t in zip(phase.labels, true, strict=True)],
+    }
+    counted = {"true": torch.stack([class_counts(t, n_classes) for t in true])}
+    for name, clients in chosen.items():
         counted[name] = torch.stack([class_counts(labels, n_classes) for labels, _ in clients])
-        counted[f"{name}_right"] = torch.stack([class_counts(labels[right], n_classes) for labels, right in clients])
-    return PhaseCounts(true=torch.stack([class_counts(t, n_classes) for t in true]), **counted)
+        right = [class_counts(labels[labels == t], n_classes) for labels, t in clients]
+        counted[f"{name}_right"] = torch.stack(right)
+    return PhaseCounts(**counted)

@@ -8,36 +8,69 @@ from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig
-from fedcopl_lab.methods._semi_predicting import predict_with_model
+from fedcopl_lab.methods._local_task import own_statistics
+from fedcopl_lab.methods._semi_setting import SemiSetting
+from fedcopl_lab.methods._semi_state import SemiState
 from fedcopl_lab.methods._setting import Setting
 from fedcopl_lab.methods._state import FederationState
-from fedcopl_lab.steps import Evaluation, aggregate, evaluate, template_features
-from fedcopl_lab.steps._confidence import check_logits
+from fedcopl_lab.methods.sage_client import exact_convolutions
+from fedcopl_lab.steps import (
+    Evaluation,
+    PseudoLabels,
+    aggregate,
+    check_logits,
+    evaluate,
+    model_scores,
+    template_features,
+)
+
+
+@torch.no_grad()
+def client_scores(
+    setting: Setting, client: int, prompts: dict[str, Tensor], labels: PseudoLabels | None, indices: Int[Tensor, "n"]
+) -> Float[Tensor, "n c"]:
+    """Scores of images of the data set by one client's model, [n, C].
+
+    Args:
+        setting: data and model; of the client's training images only those with pseudo-labels are read.
+        client: its number.
+        prompts: what it predicts with, by part.
+        labels: its pseudo-labels, which pFedPrompt's cache is made of; None where there are none yet.
+        indices: of the images.
+    """
+    scorer = setting.scorer
+    features = scorer.known_images(setting.tokens[indices], prompts["visual"])
+    scores = scorer.logits(features, scorer.texts(prompts), _cache(setting, client, prompts["visual"], labels))
+    check_logits(scores)
+    return scores
+
+
+def _cache(setting: Setting, client: int, visual: Tensor, labels: PseudoLabels | None) -> Any:
+    if setting.config.method != "pFedPrompt" or labels is None:
+        return None
+    return setting.scorer.cache(setting.tokens[setting.train_indices(client)], visual, labels)
 
 
 class ClientModels:
-    """The models of all clients in one state.
+    """The models of all clients in one state, as they would start the next round.
 
     Args:
         setting: data, federation and model of the run.
         state: prompts and, for a method that remembers images, pseudo-labels.
-        local: every client with its own latest prompts throughout, before aggregation.
     """
 
-    def __init__(self, setting: Setting, state: FederationState, local: bool = False) -> None:
-        self.setting, self.state, self.local = setting, state, local
+    def __init__(self, setting: Setting, state: FederationState) -> None:
+        self.setting, self.state = setting, state
         self.scorer = setting.scorer
         self._tests: tuple[Tensor, Tensor] | None = None  # encoded once where clients share the visual prompt
 
-    @torch.no_grad()
     def logits(self, client: int, indices: Int[Tensor, "n"]) -> Float[Tensor, "n c"]:
         """A client's scores of images of the data set, [n, C]."""
-        prompts = self.state.prompts(client, self.local)
-        return self._score(client, self.scorer.known_images(self.setting.tokens[indices], prompts["visual"]), prompts)
+        return client_scores(self.setting, client, self.state.prompts(client), self.state.labels_of(client), indices)
 
     def of_pixels(self, client: int, pixels: Float[Tensor, "n 3 h w"]) -> Int[Tensor, "n"]:
         """The classes that a client's model gives to prepared images, [n]."""
-        prompts = self.state.prompts(client, self.local)
+        prompts = self.state.prompts(client)
         with torch.no_grad():
             features = self.scorer.known_images(pixels, prompts["visual"])
             return self._score(client, features, prompts).argmax(dim=1).cpu()
@@ -45,7 +78,7 @@ class ClientModels:
     def tested(self, client: int, indices: Int[Tensor, "n"]) -> Int[Tensor, "n"]:
         """The classes that a client's model gives to test images of the data set, [n]."""
         with torch.no_grad():
-            prompts = self.state.prompts(client, self.local)
+            prompts = self.state.prompts(client)
             return self._score(client, self._of_tests(client, indices), prompts).argmax(dim=1).cpu()
 
     def evaluate(self, everywhere: bool) -> Evaluation:
@@ -88,16 +121,12 @@ class ClientModels:
         return scores
 
     def _cache(self, client: int) -> Any:
-        if self.setting.config.method != "pFedPrompt":
-            return None
-        images = self.setting.tokens[self.setting.train_indices(client)]
-        visual = self.state.prompts(client, self.local)["visual"]
-        return self.scorer.cache(images, visual, self.state.labels[client])
+        return _cache(self.setting, client, self.state.prompts(client)["visual"], self.state.labels_of(client))
 
     def _of_tests(self, client: int, indices: Int[Tensor, "n"]) -> Tensor:
         """Image halves of test images."""
         setting = self.setting
-        visual = self.state.prompts(client, self.local)["visual"]
+        visual = self.state.prompts(client)["visual"]
         if "visual" in setting.config.trained and "visual" not in setting.config.shared:
             return self.scorer.known_images(setting.tokens[indices], visual)
         if self._tests is None:
@@ -122,7 +151,7 @@ def predict_images(
     Args:
         config: the run's configuration.
         tensors: its stored state; empty for a zero-shot run.
-        images: uint8 pixels at the model's size, [n, 3, H, W].
+        images: uint8 pixels at the size of the model or, for SAGE, of the run's data, [n, 3, H, W].
         client: whose model, 0 to K - 1.
         split: its stored split; None draws it again. Only pFedPrompt's cache reads the client's images.
 
@@ -132,7 +161,7 @@ def predict_images(
     if not 0 <= client < config.n_clients:
         raise FedCoPLError(f"client={client} does not exist; expected 0 to {config.n_clients - 1}")
     if isinstance(config, SageConfig):
-        return predict_with_model(config, tensors, images, client, split)
+        return _predict_with_model(config, tensors, images, client, split)
     if not isinstance(config, PromptConfig):
         raise FedCoPLError(f"no method predicts for a {type(config).__name__}; build it with lab.configure(...)")
     setting = Setting.of(config, split)
@@ -141,3 +170,24 @@ def predict_images(
         texts = template_features(setting.clip, setting.dataset.class_names, setting.dataset.template)
         return (setting.clip.model.encode_image(pixels, normalize=True) @ texts.T).argmax(dim=1).cpu()
     return ClientModels(setting, FederationState.from_tensors(tensors, config.device)).of_pixels(client, pixels)
+
+
+def _predict_with_model(
+    config: SageConfig,
+    tensors: dict[str, Tensor],
+    images: UInt8[Tensor, "n 3 h w"],
+    client: int,
+    split: dict[str, Any] | None = None,
+) -> Int[Tensor, "n"]:
+    """Classes that the server's model gives; under ``bn="local"`` with the client's own running statistics."""
+    setting = SemiSetting.of(config, split)
+    expected, given = tuple(setting.images.shape[1:]), tuple(images.shape[1:])
+    if given != expected:
+        raise FedCoPLError(
+            f"images are {'x'.join(map(str, given))}; {config.label} was trained on {'x'.join(map(str, expected))}: "
+            "resize them"
+        )
+    state = SemiState.from_tensors(tensors, config.device)
+    model = setting.placed_model(state.model | own_statistics(state.memories.get(client, {})))
+    with exact_convolutions(config.precision):
+        return model_scores(model, images.to(config.device), setting.testing).argmax(dim=1).cpu()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ _FIELDS = ("image_features", "text_features", "labels")
 
 @dataclass(frozen=True, repr=False)
 class StoredFeatures:
-    """Features of images and of a template for each class, from a frozen model that is not at hand.
+    """Features of images and of a template for each class, from a frozen model that is not available here.
 
     Attributes:
         images: as the model gave them, [n, D].
@@ -55,8 +56,10 @@ def read_features(path: Path | str) -> StoredFeatures:
     Raises:
         FedCoPLError: the file is missing, is no such file, or its parts do not fit each other.
 
-    >>> read_features("openai_vitb32_cifar10_test500.npz")
-    StoredFeatures(500 images, 10 classes)
+    >>> parts = {"image_features": np.ones((5, 8)), "text_features": np.ones((2, 8)), "labels": np.arange(5) % 2}
+    >>> np.savez("features.npz", **parts)
+    >>> read_features("features.npz")
+    StoredFeatures(5 images, 2 classes)
 
     Shown in notebook ``data_check``.
     """
@@ -75,10 +78,10 @@ def read_features(path: Path | str) -> StoredFeatures:
 def label_quality(
     features: StoredFeatures, betas: Sequence[float] = (0.1, 0.05), seeds: Sequence[int] = (0, 1, 2)
 ) -> list[dict[str, Any]]:
-    """How right FPL's, CPL's and CoPL's first labels are on real CLIP scores under Dirichlet label skew.
+    """How many of FPL's, CPL's and CoPL's first labels are right on real CLIP scores under Dirichlet label skew.
 
-    Clients are drawn as in the runs; every labeller sees the same ones. Nothing is trained: this is the first label
-    phase of supplement Table 3, on the images that features are stored of.
+    Clients are drawn as in the runs, the same for every labeller. Nothing is trained: this is the first label
+    phase of supplement Table 3, on the images of the stored features.
 
     Args:
         features: from :func:`read_features`.
@@ -89,27 +92,27 @@ def label_quality(
         One line per labeller, beta and seed: labeller, beta, seed, n_selected, n_right, label_accuracy; ``"argmax"``
         is every image with its most probable class.
 
-    >>> label_quality(read_features(path))[0]["labeller"]
+    >>> features = StoredFeatures(torch.randn(60, 8), torch.randn(4, 8), torch.arange(60) % 4)
+    >>> label_quality(features, betas=[0.5], seeds=[0])[0]["labeller"]
     'argmax'
 
     Shown in notebook ``data_check``.
     """
-    return [
-        {"labeller": name, "beta": beta, "seed": seed, **_counted(chosen, true)}
-        for beta in betas
-        for seed in seeds
-        for name, chosen, true in _labelled(features, beta, seed)
-    ]
+    rows = []
+    for beta, seed in product(betas, seeds):
+        for name, chosen, true in _labelled(features, beta, seed):
+            right = sum(int((t[one.indices] == one.labels).sum()) for one, t in zip(chosen, true, strict=True))
+            n = sum(map(len, chosen))
+            rows.append({"labeller": name, "beta": beta, "seed": seed, "n_selected": n, "n_right": right})
+            rows[-1]["label_accuracy"] = right / n
+    return rows
 
 
 def saturation(logits: Float[Tensor, "n c"]) -> dict[str, int]:
-    """How many confidences are exactly 1 in float32, where a threshold on them tells no images apart.
-
-    Args:
-        logits: scores, [n, C].
+    """How many confidences of scores [n, C] are exactly 1 in float32, where no threshold separates images.
 
     Returns:
-        ``n_images``, ``n_ones`` (confidences that are exactly 1 in float32) and ``n_levels`` (distinct ones).
+        ``n_images``, ``n_ones`` (confidences that are exactly 1) and ``n_levels`` (distinct confidences).
 
     >>> saturation(torch.tensor([[40.0, 0.0], [1.0, 0.0]]))
     {'n_images': 2, 'n_ones': 1, 'n_levels': 2}
@@ -135,9 +138,3 @@ def _labelled(
     for name in ("FPL", "CPL", "CoPL"):
         config: PromptConfig = configure("paper", method="PromptFL", labeller=name, **SETTING)
         yield name, make_labels(scores, config, n_train=len(classes), phase=0).labels, true
-
-
-def _counted(chosen: Sequence[PseudoLabels], true: Sequence[Tensor]) -> dict[str, Any]:
-    right = sum(int((t[one.indices] == one.labels).sum()) for one, t in zip(chosen, true, strict=True))
-    selected = sum(map(len, chosen))
-    return {"n_selected": selected, "n_right": right, "label_accuracy": right / selected}

@@ -7,13 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedcopl_lab.methods._ensemble import ensemble_statistics
-from fedcopl_lab.methods._label_statistics import JudgedViews, label_statistics, rare_classes
 from fedcopl_lab.methods._local_task import ClientUpdate
+from fedcopl_lab.methods._round_statistics import CheckedViews, ensemble_statistics, label_statistics, rare_classes
 from fedcopl_lab.methods._semi_setting import SemiSetting
 from fedcopl_lab.methods._semi_state import SemiState, Tensors
-from fedcopl_lab.steps import model_scores
-from fedcopl_lab.steps._confidence import entropy
+from fedcopl_lab.steps import entropy, model_scores
 
 _MODEL_KEYS = {
     "counts": "weak views by confidence, 20 bins over [0, 1]",
@@ -133,7 +131,7 @@ def round_row(
     judged = [_judged(setting, client, update) for client, update in updates.items()]
     views = [one for one in judged if one is not None]
     if views:
-        row |= label_statistics(JudgedViews.of(views), setting.config.threshold)
+        row |= label_statistics(CheckedViews.of(views), setting.config.threshold)
     if n_probe:
         merged = model_scores(model, setting.images[setting.probes], setting.testing)
         local = [update.probe_scores for update in updates.values()]
@@ -151,13 +149,13 @@ def _losses(updates: Mapping[int, ClientUpdate]) -> dict[str, float]:
     return means
 
 
-def _judged(setting: SemiSetting, client: int, update: ClientUpdate) -> JudgedViews | None:
+def _judged(setting: SemiSetting, client: int, update: ClientUpdate) -> CheckedViews | None:
     if update.noted is None:
         return None
     of_pool = setting.labels[setting.pool(client)]
     true = of_pool[update.noted.places]
     rare = rare_classes(torch.bincount(of_pool, minlength=setting.dataset.n_classes))
-    return JudgedViews(update.noted, true, rare[true])
+    return CheckedViews(update.noted, true, rare[true])
 
 
 def _clients(setting: SemiSetting, updates: Mapping[int, ClientUpdate]) -> dict[str, list[Any]]:

@@ -20,8 +20,7 @@ from fedcopl_lab.data import (
     partition,
     restore_federation,
 )
-from fedcopl_lab.methods._copies import blank_copy, load_values, placed
-from fedcopl_lab.models import ResNet8, draw_resnet8
+from fedcopl_lab.models import ResNet8, blank_copy, draw_resnet8, load_values, placed
 from fedcopl_lab.seeding import torch_generator
 
 
@@ -146,7 +145,7 @@ def _draw_federation(dataset: Dataset, config: SageConfig) -> Federation:
         config.scheme,
         config.n_clients,
         alpha=config.alpha,
-        label_fraction=config.label_share,
+        label_fraction=config.label_fraction,
         labelled_per_class=config.labelled_per_class,
         seed=config.seed,
         mode=config.partition_mode,

@@ -13,7 +13,7 @@ class SemiState:
     """The global model, and what methods keep beside it, after a number of rounds.
 
     Attributes:
-        round: rounds that lie behind.
+        round: completed rounds.
         model: the global model's state dict.
         extras: what else the server keeps, by the method's own names.
         memories: client -> what it keeps for itself, by the method's own names; only clients that keep something.

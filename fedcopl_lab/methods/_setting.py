@@ -10,9 +10,7 @@ from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.data import Dataset, Federation, load_dataset, partition, restore_federation
-from fedcopl_lab.data._seen import TAILS
-from fedcopl_lab.data._subset import split_name
+from fedcopl_lab.data import SEEN_SETS, Dataset, Federation, load_dataset, partition, restore_federation, split_name
 from fedcopl_lab.models import CLIPBundle, PromptedCLIP, load_clip
 from fedcopl_lab.models.clip import MINI
 from fedcopl_lab.models.prompted_clip import image_tokens
@@ -86,12 +84,12 @@ class Setting:
 
     @classmethod
     def of_part(cls, config: PromptConfig, dataset: Dataset, federation: Federation) -> "Setting":
-        """The setting of somebody who holds these images and no others: a client, or a server without any.
+        """The setting of a machine with these images and no others: a client's, or a server's without any.
 
         Args:
             config: the run.
-            dataset: what they hold, at its positions.
-            federation: their own shard; the others empty.
+            dataset: its images, at their positions in the whole data set.
+            federation: its own shard; the others empty.
         """
         clip = load_clip(config.clip, device=config.device, weights=_weights_argument(config.weights))
         prompted = _prompted(config, clip, dataset, "fp32")
@@ -99,7 +97,7 @@ class Setting:
         return cls(config, dataset, federation, clip, prompted, training, own=_Frozen(dataset, clip))
 
     def holding(self, dataset: Dataset, federation: Federation) -> "Setting":
-        """The same run for somebody who holds other images, with the models that are open here."""
+        """The same run on other images, with the models that are open here."""
         return replace(self, dataset=dataset, federation=federation, own=_Frozen(dataset, self.clip))
 
     @property
@@ -147,8 +145,8 @@ class Setting:
 
 def _check_unseen(config: PromptConfig) -> None:
     """Refuse to give clients the images that their frozen model was trained on."""
-    part = split_name(config.dataset, TAILS)
-    if config.clip == MINI and config.weights == "pretrained" and part.whole in TAILS and not part.unseen:
+    part = split_name(config.dataset, SEEN_SETS)
+    if config.clip == MINI and config.weights == "pretrained" and part.whole in SEEN_SETS and not part.unseen:
         raise FedCoPLError(
             f"dataset={config.dataset!r} holds images that {MINI!r} was trained on; use "
             f"{replace(part, unseen=True).text!r}"

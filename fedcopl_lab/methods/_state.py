@@ -17,7 +17,7 @@ class FederationState:
     """Prompts, optimiser buffers and pseudo-labels after a number of rounds.
 
     Attributes:
-        round: rounds that lie behind.
+        round: completed rounds.
         server: the prompts that the server averages, by part.
         clients: every client's latest own prompts, by part, [K, …].
         momentum: SGD buffers by part, [K, …] or, shared by all clients, [1, …]; empty when reset each round.
@@ -32,13 +32,13 @@ class FederationState:
     labels: tuple[PseudoLabels, ...] = ()
     quota: Int[Tensor, "k c"] | None = None
 
-    def prompts(self, client: int, local: bool = False) -> dict[str, Tensor]:
-        """The prompts that a client uses, by part: the server's where there is one, its own otherwise.
+    def prompts(self, client: int) -> dict[str, Tensor]:
+        """The prompts that a client uses, by part: the server's where there is one, its own otherwise."""
+        return {part: stack[client] for part, stack in self.clients.items()} | self.server
 
-        With ``local`` the client's own latest prompts throughout, before aggregation.
-        """
-        own = {part: stack[client] for part, stack in self.clients.items()}
-        return own if local else own | self.server
+    def labels_of(self, client: int) -> PseudoLabels | None:
+        """A client's pseudo-labels; None before the first label phase."""
+        return self.labels[client] if self.labels else None
 
     def __repr__(self) -> str:
         return f"FederationState(after round {self.round}, {len(self.clients['text'])} clients)"

@@ -15,23 +15,8 @@ from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.data import read_manifest_table
-from fedcopl_lab.models._checkpoint import (
-    EMBEDDED_FOLDER,
-    GLYPHS,
-    PHOTOS,
-    build_clip,
-    clip_from_bytes,
-    model_config,
-    read_checked,
-)
-from fedcopl_lab.models._weights import (
-    OPENAI_MODELS,
-    RANDOM,
-    build_openai_clip,
-    find_weights,
-    read_openai_clip,
-    sha256_of,
-)
+from fedcopl_lab.models import checkpoint, openai_weights
+from fedcopl_lab.models.openai_weights import OPENAI_MODELS, RANDOM
 
 MINI = "mini"
 EMBEDDED_MODELS = ("tiny", "tiny-p1", "tiny-rn")
@@ -67,10 +52,8 @@ class CLIPBundle:
     context_length: int
 
     def __repr__(self) -> str:
-        return (
-            f"CLIPBundle(name={self.name!r}, image_size={self.image_size}, "
-            f"context_length={self.context_length}, sha256={self.sha256[:12]})"
-        )
+        sizes = f"image_size={self.image_size}, context_length={self.context_length}"
+        return f"CLIPBundle(name={self.name!r}, {sizes}, sha256={self.sha256[:12]})"
 
     def to_input(self, images: UInt8[Tensor, "n 3 h w"]) -> Float[Tensor, "n 3 h w"]:
         """Scale uint8 images of the model's size to [0, 1] and normalise them.
@@ -103,19 +86,17 @@ class CLIPBundle:
 def load_clip(
     name: str, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32, weights: str | Path | None = None
 ) -> CLIPBundle:
-    """Load a frozen CLIP by name; the paper's frozen model of sec. 3, at the size of the profile.
+    """Load a frozen CLIP by name; the paper's frozen model of Sec. 3, at the size of the profile.
 
-    ``"tiny"``, ``"tiny-p1"`` and ``"tiny-rn"`` are in the package, trained on printed digits only, so that
-    their predictions on handwritten digits are zero-shot: ViTs for 8×8 images with patches of 2 pixels and of
-    1, and a ModifiedResNet for the same images enlarged to 64×64. ``"mini"`` is a ViT for 32×32 photographs, trained
-    on a recorded part of CIFAR-10's and CIFAR-100's training images: it has seen labelled pictures of these classes,
-    so its predictions on them are "prompted, before training", not zero-shot. ``"ViT-B-32"``, ``"ViT-B-16"`` and
-    ``"RN50"`` are OpenAI's, always with QuickGELU; their weights are not in the package and never downloaded: put
-    OpenAI's file into ``$FEDCOPL_LAB_WEIGHTS`` or pass a path. A second call with the same arguments
-    returns the same frozen model.
+    A second call with the same arguments returns the same frozen model.
 
     Args:
-        name: ``"tiny"``, ``"tiny-p1"``, ``"tiny-rn"``, ``"mini"``, ``"ViT-B-32"``, ``"ViT-B-16"`` or ``"RN50"``.
+        name: ``"tiny"``, ``"tiny-p1"`` and ``"tiny-rn"`` are in the package, trained on printed digits only, so that
+            their predictions on handwritten digits are zero-shot: ViTs for 8×8 images with patches of 2 pixels and
+            of 1, and a ModifiedResNet for the same images enlarged to 64×64. ``"mini"`` is a ViT for 32×32
+            photographs, trained on a recorded part of CIFAR-10's and CIFAR-100's training images, so that its
+            predictions on them are "prompted, before training", not zero-shot. ``"ViT-B-32"``, ``"ViT-B-16"`` and
+            ``"RN50"`` are OpenAI's, always with QuickGELU, and never downloaded.
         device: where the model lives.
         dtype: floating type of its weights; labels are selected in float32.
         weights: None takes the file whose checksum the manifest pins. A path takes that file: OpenAI's own
@@ -130,7 +111,7 @@ def load_clip(
     >>> clip.model.encode_text(clip.tokenizer(["a photo of the digit three."])).shape
     torch.Size([1, 64])
 
-    Notebook: 00_quickstart.
+    Shown in notebook ``00_quickstart``.
     """
     if name not in _OWN_MODELS + OPENAI_MODELS:
         known = ", ".join(map(repr, _OWN_MODELS + OPENAI_MODELS))
@@ -144,8 +125,9 @@ def load_clip(
         if weights is not None:
             raise FedCoPLError(f"weights={str(weights)!r}; {name!r} is embedded and takes None or 'random'")
         return _load_embedded(name, where, dtype)
-    path = find_weights(name) if weights is None else Path(weights).expanduser()
-    return _load_openai(name, path, weights is None, sha256_of(path) if path.is_file() else "", where, dtype)
+    path = openai_weights.find_weights(name) if weights is None else Path(weights).expanduser()
+    content = openai_weights.sha256_of(path) if path.is_file() else ""
+    return _load_openai(name, path, weights is None, content, where, dtype)
 
 
 def _known_device(device: str | torch.device) -> str:
@@ -160,20 +142,20 @@ def _known_device(device: str | torch.device) -> str:
 @lru_cache(maxsize=8)
 def _load_embedded(name: str, device: str, dtype: torch.dtype) -> CLIPBundle:
     sha256 = str(read_manifest_table(name)["sha256"])
-    content = read_checked(EMBEDDED_FOLDER / f"{name}.safetensors", sha256, name)
-    return bundle(name, clip_from_bytes(name, content).to(device=device, dtype=dtype), sha256)
+    content = checkpoint.read_checked(checkpoint.EMBEDDED_FOLDER / f"{name}.safetensors", sha256, name)
+    return bundle(name, checkpoint.clip_from_bytes(name, content).to(device=device, dtype=dtype), sha256)
 
 
 @lru_cache(maxsize=2)
 def _load_openai(name: str, path: Path, pinned: bool, content: str, device: str, dtype: torch.dtype) -> CLIPBundle:
     """``content``, the checksum, is an argument so that another file under the same name is read again."""
-    model, sha256 = read_openai_clip(name, path, pinned)
+    model, sha256 = openai_weights.read_openai_clip(name, path, pinned)
     return bundle(name, model.to(device=device, dtype=dtype), sha256)
 
 
 @lru_cache(maxsize=2)
 def _random(name: str, device: str, dtype: torch.dtype) -> CLIPBundle:
-    model = build_openai_clip(name) if name in OPENAI_MODELS else build_clip(name, seed=0)
+    model = openai_weights.build_openai_clip(name) if name in OPENAI_MODELS else checkpoint.build_clip(name, seed=0)
     model = model.eval().requires_grad_(False).to(device=device, dtype=dtype)
     return replace(bundle(name, model, "RANDOM-WEIGHTS"), name=f"{name} (RANDOM WEIGHTS)")
 
@@ -181,10 +163,10 @@ def _random(name: str, device: str, dtype: torch.dtype) -> CLIPBundle:
 def bundle(name: str, model: open_clip.CLIP, sha256: str) -> CLIPBundle:
     """Put a model together with its tokenizer and image transform."""
     embedded = name in _OWN_MODELS
-    config = model_config(name) if embedded else open_clip.get_model_config(name)
+    config = checkpoint.model_config(name) if embedded else open_clip.get_model_config(name)
     side = int(config["vision_cfg"]["image_size"])
     openai = OPENAI_DATASET_MEAN, OPENAI_DATASET_STD
-    mean, std = PHOTOS if name == MINI else GLYPHS if embedded else openai
+    mean, std = checkpoint.PHOTOS if name == MINI else checkpoint.GLYPHS if embedded else openai
     preprocessing = PreprocessCfg(size=side, mean=mean, std=std)
     open_clip.model.set_model_preprocess_cfg(model, preprocessing.__dict__)
     return CLIPBundle(

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.models._layers import Layer, project
-from fedcopl_lab.models._towers import ViTTower, tower_of
+from fedcopl_lab.models.layers import Layer, project
+from fedcopl_lab.models.towers import tower_of
 
 PROMPT_STD = 0.02  # spread of the initial prompts, spec of the released code
 
@@ -29,7 +29,7 @@ class PromptedCLIP:
     run only the token that is read.
 
     Prompts of several clients may come stacked, [K, …], with a list of one image batch per client; batches
-    may differ in size, results are a list as well, and no client's loss reaches another's prompt.
+    may differ in size, results are a list as well, and each client's loss reaches its own prompt alone.
 
     Args:
         model: a frozen ``open_clip.CLIP``; its image tower is a ViT that reads its class token, or a
@@ -44,8 +44,8 @@ class PromptedCLIP:
             products in bfloat16, while prompts, norms, sums, features and logits stay as they are.
 
     Raises:
-        FedCoPLError: another kind of image tower, a depth the tower does not have, no class, fewer than
-            no vectors, or a class name too long for the context.
+        FedCoPLError: another kind of image tower, a depth the tower does not have, no class, a negative
+            number of vectors, or a class name too long for the context.
 
     >>> clip = lab.load_clip("tiny")
     >>> prompted = lab.PromptedCLIP(clip.model, clip.tokenizer, ["zero", "one"], n_text=8)
@@ -135,20 +135,7 @@ class PromptedCLIP:
 
         With K stacked prompts ``images`` is a list of K batches, and so is the result.
         """
-        tokens, prompts, sizes = self._batches(images, visual_prompt)
-        features = F.normalize(self.tower.features(tokens, prompts, sizes), dim=-1)
-        return features if isinstance(images, Tensor) else list(features.split(sizes))
-
-    def token_features(
-        self, images: Images, visual_prompt: Float[Tensor, "depth n_visual image_width"]
-    ) -> Float[Tensor, "b n d"]:
-        """Unit features of the class token and of every patch, [B, 1 + patches, d]; ViT only.
-
-        For methods that compare patches with texts; the short cut of the last layer is off.
-        """
-        if not isinstance(self.tower, ViTTower):
-            raise FedCoPLError("token_features needs patches; the image tower is a ModifiedResNet: use a ViT")
-        return F.normalize(self.tower.token_features(*self._batches(images, visual_prompt)), dim=-1)
+        return self._features(images, visual_prompt, patches=False)
 
     @overload
     def patch_features(self, images: Tensor, visual_prompt: Tensor) -> Tensor: ...
@@ -163,13 +150,10 @@ class PromptedCLIP:
     ) -> Float[Tensor, "b m d"] | list[Tensor]:
         """Unit features of every patch under the visual prompt, without the class token, [B, patches, d].
 
-        For a ModifiedResNet the patches are the positions of its last feature map, each of which asks the
-        attention pool as the mean token does (our reading: the paper names none). With K stacked prompts
-        ``images`` is a list of K batches, and so is the result.
+        For a ModifiedResNet the patches are the positions of its last feature map, each with a query of its own in
+        the attention pool, as the mean token has (our reading: the paper names none). Stacks as above.
         """
-        tokens, prompts, sizes = self._batches(images, visual_prompt)
-        features = F.normalize(self.tower.token_features(tokens, prompts, sizes)[:, 1:], dim=-1)
-        return features if isinstance(images, Tensor) else list(features.split(sizes))
+        return self._features(images, visual_prompt, patches=True)
 
     @overload
     def logits(self, images: Tensor, text_prompt: Tensor, visual_prompt: Tensor) -> Tensor: ...
@@ -194,7 +178,7 @@ class PromptedCLIP:
     def logits_from_features(
         self, image_features: Float[Tensor, "b d"], text_features: Float[Tensor, "c d"]
     ) -> Float[Tensor, "b c"]:
-        """The same from unit features that are already there, [B, C]."""
+        """The same from unit features that are known already, [B, C]."""
         return self.model.logit_scale.exp() * image_features @ text_features.T
 
     @property
@@ -205,19 +189,23 @@ class PromptedCLIP:
     def __repr__(self) -> str:
         return f"PromptedCLIP({len(self.class_names)} classes, text {self.text_shape}, visual {self.visual_shape})"
 
-    def _batches(self, images: Images | Sequence[Images], visual_prompt: Tensor) -> tuple[Tensor, Tensor, list[int]]:
-        """All tokens one after another, all prompts, and how many images each prompt has."""
-        stacked = not isinstance(images, Tensor)
-        _check_shape("visual", visual_prompt, self.visual_shape, stacked)
+    def _features(
+        self, images: Images | Sequence[Images], visual_prompt: Tensor, patches: bool
+    ) -> Tensor | list[Tensor]:
+        """All tokens one after another through the tower, split again by prompt."""
+        alone = isinstance(images, Tensor)
+        _check_shape("visual", visual_prompt, self.visual_shape, stacked=not alone)
         batches, prompts = ([images], visual_prompt[None]) if isinstance(images, Tensor) else (images, visual_prompt)
         if len(batches) != len(prompts):
             raise FedCoPLError(f"{len(batches)} image batches came with {len(prompts)} prompts; expected as many")
         tokens = [self.image_tokens(batch) if batch.ndim == 4 else batch for batch in batches]
+        sizes = [len(batch) for batch in batches]
         together = torch.cat(tokens) if len(tokens) > 1 else tokens[0]
-        return together, prompts, [len(batch) for batch in batches]
+        features = F.normalize(self.tower.features(together, prompts, sizes, patches), dim=-1)
+        return features if alone else list(features.split(sizes))
 
     def _embed_class_names(self, tokenizer: Callable[[list[str]], Tensor]) -> None:
-        """Keep what of the texts no prompt changes: start token, positions, each class's own tokens."""
+        """Compute once what no prompt changes in the texts: start token, positions, each class's own tokens."""
         weight = self.model.token_embedding.weight
         context = self.model.positional_embedding.shape[0]
         shared = 1 + self.text_shape[0]

@@ -1,27 +1,25 @@
 """Pure functions, one per step of the papers: tensors and a generator in, a frozen result out."""
 
-from fedcopl_lab.steps._aggregate import aggregate
+from fedcopl_lab.steps._aggregate import aggregate, average_models
 from fedcopl_lab.steps._allocate import Allocation, allocate
-from fedcopl_lab.steps._cache import ImageCache
-from fedcopl_lab.steps._candidates import candidate_sets
-from fedcopl_lab.steps._confidence import class_counts, log_odds
-from fedcopl_lab.steps._consistency import consistency_loss
+from fedcopl_lab.steps._confidence import check_logits, class_counts, class_log_odds, entropy, log_odds
 from fedcopl_lab.steps._correct import CorrectedLabels, confident_labels, correct_pseudo_labels
 from fedcopl_lab.steps._count_noise import perturb_counts
 from fedcopl_lab.steps._drift import cosine_distance, drift_diversity
 from fedcopl_lab.steps._evaluate import Evaluation, evaluate
 from fedcopl_lab.steps._filter import FilteredSet, filter_confident
-from fedcopl_lab.steps._losses import label_loss
-from fedcopl_lab.steps._models import average_models, model_scores, recalibrate
-from fedcopl_lab.steps._pools import fill_pools
-from fedcopl_lab.steps._proximal import proximal_term
-from fedcopl_lab.steps._scorer import Scorer
-from fedcopl_lab.steps._select import PseudoLabels, class_log_odds, select_top
-from fedcopl_lab.steps._train import LocalUpdate, PromptState, learning_rate, train_round
+from fedcopl_lab.steps._local_training import LocalUpdate, PromptState, learning_rate
+from fedcopl_lab.steps._losses import consistency_loss, label_loss, proximal_term
+from fedcopl_lab.steps._model_scores import IMAGES_PER_FORWARD, model_scores, recalibrate
+from fedcopl_lab.steps._pools import candidate_sets, fill_pools
+from fedcopl_lab.steps._scorer import ImageCache, Scorer
+from fedcopl_lab.steps._select import PseudoLabels, select_top
+from fedcopl_lab.steps._train import train_round
 from fedcopl_lab.steps._transport import transport_logits, transport_plan
 from fedcopl_lab.steps._zero_shot import Predictions, template_features, zero_shot
 
 __all__ = [
+    "IMAGES_PER_FORWARD",
     "Allocation",
     "CorrectedLabels",
     "Evaluation",
@@ -36,6 +34,7 @@ __all__ = [
     "allocate",
     "average_models",
     "candidate_sets",
+    "check_logits",
     "class_counts",
     "class_log_odds",
     "confident_labels",
@@ -43,6 +42,7 @@ __all__ = [
     "correct_pseudo_labels",
     "cosine_distance",
     "drift_diversity",
+    "entropy",
     "evaluate",
     "fill_pools",
     "filter_confident",

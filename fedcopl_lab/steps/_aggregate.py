@@ -1,4 +1,6 @@
-"""Step 6, on the server: the weighted mean of what the clients send."""
+"""Step 6, on the server: the weighted mean of what the clients send, prompts or whole models."""
+
+from collections.abc import Mapping, Sequence
 
 import torch
 from jaxtyping import Float, Real
@@ -34,3 +36,29 @@ def aggregate(stacked: Float[Tensor, "k *shape"], weights: Real[Tensor, "k"]) ->
         raise FedCoPLError(f"weights={weights.tolist()} cannot average; expected finite numbers >= 0, not all 0")
     share = (share / share.sum()).view(-1, *[1] * (stacked.ndim - 1))
     return (share * stacked.double()).sum(dim=0).to(stacked.dtype)
+
+
+def average_models(states: Sequence[Mapping[str, Tensor]], weights: Real[Tensor, "k"]) -> dict[str, Tensor]:
+    """Average the clients' state dicts, running statistics of batch normalisation included (SAGE Alg. 1, line 8).
+
+    Weights are those of :func:`aggregate`; whole numbers such as batch counters are averaged and truncated.
+
+    Raises:
+        FedCoPLError: no client, states with different names, or weights that cannot average.
+
+    >>> average_models([{"w": torch.tensor([1.0])}, {"w": torch.tensor([3.0])}], torch.tensor([1, 1]))
+    {'w': tensor([2.])}
+
+    Shown in notebook ``sage_step_by_step``.
+    """
+    if not states:
+        raise FedCoPLError("average_models got 0 models; expected at least one")
+    names = list(states[0])
+    if any(list(state) != names for state in states):
+        raise FedCoPLError("the clients' models have different parameters; expected one architecture for all")
+    mean = {}
+    for name in names:
+        stacked = torch.stack([state[name] for state in states])
+        wide = stacked if stacked.is_floating_point() else stacked.double()
+        mean[name] = aggregate(wide, weights).to(stacked.dtype)
+    return mean

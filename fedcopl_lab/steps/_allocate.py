@@ -7,6 +7,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._html import folded, table
 
 AllocationMode = Literal["paper", "authors", "none"]
 UnseenClass = Literal["zero", "authors_quota"]
@@ -28,6 +29,14 @@ class Allocation:
         budget = "own counts" if self.per_class is None else f"M = {self.per_class:g} per class"
         return f"Allocation({self.quota.shape[0]} clients × {self.quota.shape[1]} classes, {budget})"
 
+    def _repr_html_(self) -> str:
+        n_clients, n_classes = self.quota.shape
+        rows = [["clients", n_clients], ["classes", n_classes], ["images wanted", int(self.quota.sum())]]
+        rows.append(["M, per class", "own counts" if self.per_class is None else self.per_class])
+        names = ["class", *(f"client {k}" for k in range(n_clients))]
+        quota = table([[c, *own] for c, own in enumerate(self.quota.T.tolist())], names)
+        return table(rows, caption="Allocation") + folded("quota of every class and client", quota)
+
 
 def allocate(
     counts: Int[Tensor, "k c"],
@@ -48,9 +57,6 @@ def allocate(
         phase: index t of the label phase, for the same.
         unseen: what a class gets that no client kept: ``"zero"`` (the paper's formula is 0/0 there), or
             ``"authors_quota"``, ⌈n_train / (4 C) · (t + 1) / K⌉ on every client. None: zero in paper mode.
-
-    Returns:
-        The quota of every client and class.
 
     Raises:
         FedCoPLError: negative counts, no count at all, or a missing ``n_train``.

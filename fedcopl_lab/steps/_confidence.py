@@ -10,7 +10,11 @@ from fedcopl_lab._errors import FedCoPLError
 
 
 def check_logits(logits: Tensor) -> None:
-    """Refuse logits that are not a finite [n, C] matrix with at least one class."""
+    """Refuse logits that are not a finite [n, C] matrix with at least one class.
+
+    Raises:
+        FedCoPLError: another shape, NaN or infinite logits.
+    """
     if logits.ndim != 2 or logits.shape[1] < 1:
         raise FedCoPLError(f"logits have shape {tuple(logits.shape)}; expected [n_images, n_classes]")
     bad = int((~torch.isfinite(logits)).any(dim=1).sum())
@@ -22,25 +26,46 @@ def check_logits(logits: Tensor) -> None:
 
 
 def log_odds(logits: Float[Tensor, "n c"]) -> Float[Tensor, "n"]:
-    """log(p / (1 - p)) of each image's most probable class, in float64.
+    """log(p / (1 - p)) of each image's most probable class in float64, [n, C] -> [n]; +inf with one class.
 
-    Ranks images exactly as their confidence does, but goes on telling them apart where a probability has
-    rounded to 1 (in float32 once the logits differ by about 17). With one class it is +inf.
+    Ranks images exactly as their confidence does, but still distinguishes them where a probability has
+    rounded to 1 (in float32 once the logits differ by about 17).
+
+    >>> log_odds(torch.tensor([[40.0, 0.0], [0.0, 60.0]])).tolist()
+    [40.0, 60.0]
     """
     wide = logits.double()
     top, best = wide.max(dim=1)
-    others = wide.scatter(1, best[:, None], -torch.inf)
-    return top - others.logsumexp(dim=1)
+    return top - wide.scatter(1, best[:, None], -torch.inf).logsumexp(dim=1)
+
+
+def class_log_odds(logits: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
+    """log(p / (1 - p)) of every class in float64: ranks like p without saturating at 1, [n, C].
+
+    >>> class_log_odds(torch.tensor([[60.0, 0.0]])).tolist()
+    [[60.0, -60.0]]
+    """
+    log_p = logits.double().log_softmax(dim=1)
+    odds = log_p - torch.log1p(-log_p.exp().clamp(max=1 - 1e-12))
+    return odds.scatter(1, logits.double().max(dim=1).indices[:, None], log_odds(logits)[:, None])
 
 
 def entropy(logits: Float[Tensor, "n c"]) -> Float[Tensor, "n"]:
-    """Shannon entropy of softmax(logits) in nats, in float64."""
+    """Shannon entropy of softmax(logits) in nats, in float64, [n, C] -> [n].
+
+    >>> entropy(torch.zeros(1, 2)).item() == math.log(2)
+    True
+    """
     log_p = logits.double().log_softmax(dim=1)
     return -(log_p.exp() * log_p).sum(dim=1)
 
 
 def class_counts(labels: Int[Tensor, "n"], n_classes: int) -> Int[Tensor, "c"]:
-    """How many labels each class has."""
+    """How many labels each class has, [n] -> [C].
+
+    >>> class_counts(torch.tensor([0, 2, 2]), 3).tolist()
+    [1, 0, 2]
+    """
     return torch.bincount(labels, minlength=n_classes)
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._html import table
 from fedcopl_lab.steps._confidence import check_logits
 
 
@@ -29,6 +30,11 @@ class CorrectedLabels:
     def __repr__(self) -> str:
         return f"CorrectedLabels({int(self.used.sum())} of {len(self.used)} images labelled)"
 
+    def _repr_html_(self) -> str:
+        rows = [["images", len(self.used)], ["labelled", int(self.used.sum())]]
+        rows += [["mean λ of these", float(self.weight[self.used].mean())]] if bool(self.used.any()) else []
+        return table(rows, caption="CorrectedLabels")
+
 
 def correct_pseudo_labels(
     local_logits: Float[Tensor, "n c"],
@@ -46,7 +52,7 @@ def correct_pseudo_labels(
     Where the local model's confidence c_l reaches the threshold, the target is
     lambda * local label + (1 - lambda) * global label with lambda = exp(-kappa * abs(c_l - c_g)). Where only the
     global model's c_g does, it is the global label. Elsewhere there is none. Of equal scores the first class
-    is the label.
+    is the label. Results carry no gradient.
 
     Args:
         local_logits: scores of weak views by the client's current model, [n, C].
@@ -57,9 +63,6 @@ def correct_pseudo_labels(
         use_cpg: False gives no label where only the global model is confident.
         use_cdsc: False leaves the local label uncorrected.
         soft: mix the models' probabilities instead of their one-hot labels.
-
-    Returns:
-        Target, lambda and use of every image; nothing carries a gradient.
 
     Raises:
         FedCoPLError: a threshold or weight outside [0, 1], a negative kappa, logits of different shapes or
@@ -86,15 +89,12 @@ def correct_pseudo_labels(
 
 
 def confident_labels(logits: Float[Tensor, "n c"], threshold: float = 0.95, soft: bool = False) -> CorrectedLabels:
-    """One model's own labels where it is confident (FixMatch; SAGE Sec. 3).
+    """One model's own labels, with weight 1, where it is confident (FixMatch; SAGE Sec. 3).
 
     Args:
         logits: scores of weak views, [n, C].
         threshold: tau, the least confidence, in [0, 1].
         soft: its probabilities as target instead of the one-hot label.
-
-    Returns:
-        Labels with weight 1.
 
     Raises:
         FedCoPLError: a threshold outside [0, 1], or logits that are not finite.

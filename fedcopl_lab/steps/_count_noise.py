@@ -18,7 +18,7 @@ DELTA = 1e-5
 def perturb_counts(
     counts: Int[Tensor, "k c"], kind: CountNoise, generator: torch.Generator, epsilon: float | None = None
 ) -> Int[Tensor, "k c"]:
-    """The counts as the server receives them: exact, noisy, or wrong on purpose (beyond the paper, Sec. 3.4).
+    """The counts as the server receives them, 0 or more: exact, noisy or wrong on purpose (beyond the paper).
 
     One image changes one of its client's counts by 1: sensitivity 1, both as a sum and as a length. Noise is
     added once per client and label phase; over T label phases the budgets add up to T ε. Results are
@@ -32,9 +32,6 @@ def perturb_counts(
             every client sends another one's counts, drawn by a permutation.
         generator: draws the noise.
         epsilon: privacy budget of a label phase, for the two that have one.
-
-    Returns:
-        The counts that the server sees, 0 or more, [K, C].
 
     Raises:
         FedCoPLError: another kind, or a missing or non-positive ε.
@@ -53,7 +50,7 @@ def perturb_counts(
     if kind == "shuffled":
         return counts[torch.randperm(len(counts), generator=generator)]
     if kind == "half":
-        noisy = counts * (0.5 + _between_0_and_1(counts, generator))
+        noisy = counts * (0.5 + torch.rand(counts.shape, generator=generator, dtype=torch.float64))
     else:
         if epsilon is None or not 0 < epsilon < math.inf:
             raise FedCoPLError(f"epsilon={epsilon} is no privacy budget; expected a positive number with {kind!r}")
@@ -62,13 +59,9 @@ def perturb_counts(
     return noisy.round().clamp(min=0).to(counts.dtype)
 
 
-def _between_0_and_1(counts: Int[Tensor, "k c"], generator: torch.Generator) -> Float[Tensor, "k c"]:
-    return torch.rand(counts.shape, generator=generator, dtype=torch.float64)
-
-
 def _laplace(counts: Int[Tensor, "k c"], generator: torch.Generator) -> Float[Tensor, "k c"]:
     """Laplace noise of scale 1, by inversion of its distribution."""
-    centred = _between_0_and_1(counts, generator) - 0.5
+    centred = torch.rand(counts.shape, generator=generator, dtype=torch.float64) - 0.5
     return -centred.sign() * torch.log1p(-2 * centred.abs().clamp(max=0.5 - 1e-16))
 
 

@@ -10,14 +10,12 @@ from fedcopl_lab._errors import FedCoPLError
 def drift_diversity(updates: Float[Tensor, "k *shape"]) -> float:
     """ξ = Σ‖m_k‖² / ‖Σ m_k‖², the spread in size of the clients' updates (supplement Eq. 1).
 
-    1/K when all updates are equal, 1 when they are orthogonal, more when they cancel.
+    1/K when all updates are equal, 1 when they are orthogonal, more when they cancel; inf when they sum to 0
+    without being 0, NaN when all are 0.
 
     Args:
         updates: prompt after minus prompt before the round, one per client, [K, …]. For a prompt that the
             server does not average, "before" is the client's own; say so where you show it.
-
-    Returns:
-        The ratio; inf when the updates sum to 0 without being 0, NaN when all are 0.
 
     Raises:
         FedCoPLError: no client.
@@ -32,15 +30,10 @@ def drift_diversity(updates: Float[Tensor, "k *shape"]) -> float:
 
 
 def cosine_distance(updates: Float[Tensor, "k *shape"]) -> float:
-    """Mean over pairs of clients of 1 - cos(m_i, m_j), the spread in direction of their updates.
+    """Mean over pairs of clients of 1 - cos(m_i, m_j), the spread in direction of their updates, in [0, 2].
 
-    The paper shows a "cosine distance" without defining it (Fig. 2); this is our reading.
-
-    Args:
-        updates: prompt after minus prompt before the round, one per client, [K, …].
-
-    Returns:
-        A number in [0, 2]; NaN when an update is 0.
+    The paper shows a "cosine distance" without defining it (Fig. 2); this is our reading. ``updates`` are those of
+    :func:`drift_diversity`; NaN when one is 0.
 
     Raises:
         FedCoPLError: fewer than two clients.

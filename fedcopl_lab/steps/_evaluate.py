@@ -1,4 +1,4 @@
-"""Step 7: how good each client's model is, on its own test images and on everybody's."""
+"""Step 7: how good each client's model is, on its own test images and on all clients' test images."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._html import folded, table
 from fedcopl_lab.data import Shard
 
 Predictor = Callable[[int, Int[Tensor, "n"]], Int[Tensor, "n"]]
@@ -48,6 +49,14 @@ class Evaluation:
     def __repr__(self) -> str:
         return f"Evaluation(client mean {self.client_mean:.1%}, sample mean {self.sample_mean:.1%})"
 
+    def _repr_html_(self) -> str:
+        rows = [["client mean", f"{self.client_mean:.1%}"], ["sample mean", f"{self.sample_mean:.1%}"]]
+        rows += [] if self.global_ is None else [["on all test images", f"{self.global_:.1%}"]]
+        accuracies = [f"{a:.1%}" if n else "no test images" for a, n in zip(self.per_client, self.n_test, strict=True)]
+        clients = [[k, n, accuracy] for k, (n, accuracy) in enumerate(zip(self.n_test, accuracies, strict=True))]
+        per_client = table(clients, ["client", "test images", "accuracy"])
+        return table(rows, caption="Evaluation") + folded(f"{len(clients)} clients", per_client)
+
 
 def evaluate(
     predictor: Predictor, shards: Sequence[Shard], labels: Int[Tensor, "n_all"], everywhere: bool = True
@@ -59,9 +68,6 @@ def evaluate(
         shards: one per client; only ``test`` is read.
         labels: true labels of the whole data set, indexed by the shards' indices, [n_all].
         everywhere: also measure each client's model on the union of all test shards.
-
-    Returns:
-        Accuracies per client, with their means.
 
     Raises:
         FedCoPLError: no client has a test image, or one has an image that has no label.

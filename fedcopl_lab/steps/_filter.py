@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._html import folded, table
 from fedcopl_lab.steps._confidence import check_logits, class_counts, entropy, log_odds, quantile
 
 
@@ -38,6 +39,15 @@ class FilteredSet:
     def __repr__(self) -> str:
         return f"FilteredSet({int(self.kept.sum())} of {len(self.kept)} images kept)"
 
+    def _repr_html_(self) -> str:
+        limits = [("τ1, confidence above", self.confidence_threshold), ("τ2, nats below", self.entropy_threshold)]
+        rows = [["images", len(self.kept)], ["confident", int(self.confident.sum())]]
+        rows += [["low in entropy", int(self.certain.sum())], ["kept", int(self.kept.sum())]]
+        rows += [[name, "off" if limit is None else limit] for name, limit in limits]
+        rows += [["fallback", "yes, nothing passed both"]] if self.fallback else []
+        counts = table(list(enumerate(self.counts.tolist())), ["class", "kept"])
+        return table(rows, caption="FilteredSet") + folded("kept images per class", counts)
+
 
 def filter_confident(
     logits: Float[Tensor, "n c"],
@@ -57,9 +67,6 @@ def filter_confident(
         q_conf: quantile level of the confidence threshold in [0, 1]; None switches the filter off.
         q_ent: level of the entropy threshold in [0, 1]; None switches the filter off.
         thresholds: (probability, entropy in nats) to use instead of the client's own quantiles.
-
-    Returns:
-        The filtered set, with counts per class.
 
     Raises:
         FedCoPLError: levels or thresholds out of range, no image, or logits that are not finite.

@@ -1,4 +1,4 @@
-"""What one client keeps while its prompts are trained for a round, apart from the forward pass."""
+"""A client's local round of prompt training, apart from the forward pass: batches, loss, optimiser, schedule."""
 
 import math
 from collections.abc import Iterator
@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._html import folded, table
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.steps._losses import label_loss
-from fedcopl_lab.steps._proximal import proximal_term
+from fedcopl_lab.steps._losses import label_loss, proximal_term
 from fedcopl_lab.steps._scorer import Scorer
 from fedcopl_lab.steps._select import PseudoLabels
 
@@ -25,7 +25,7 @@ class PromptState:
     Attributes:
         text: text prompt, [n_text, text width].
         visual: visual prompt, [depth, n_visual, image width].
-        round: rounds that lie behind; places the round on the learning-rate schedule.
+        round: completed rounds; places the round on the learning-rate schedule.
         momentum: SGD buffers by prompt (``"text"``, ``"visual"``, ``"text_local"``); empty to start afresh.
         text_local: a second text prompt that never leaves the client (FedOTP), same shape as ``text``.
     """
@@ -65,17 +65,14 @@ class LocalUpdate:
     def __repr__(self) -> str:
         return f"LocalUpdate({self.n_samples} images, {self.n_steps} steps, loss {self.epoch_losses[-1]:.3f})"
 
+    def _repr_html_(self) -> str:
+        rows = [["images", self.n_samples], ["steps", self.n_steps], ["last loss", self.epoch_losses[-1]]]
+        losses = table(list(enumerate(self.epoch_losses, start=1)), ["epoch", "mean loss"])
+        return table(rows, caption="LocalUpdate") + folded("loss of every local epoch", losses)
+
 
 class LocalTraining:
-    """One client's prompts, optimiser and place in its batches; nothing of it is shared with other clients.
-
-    Args:
-        shard_images: the client's training images, [n, …].
-        pseudo_labels: which of them to train on, and as what.
-        state: the prompts to start from.
-        generator: draws the order of the images in each epoch.
-        scorer: the model; gives epochs, batch size, optimiser and schedule too.
-    """
+    """One client's prompts, optimiser and place in its batches, from the arguments of :func:`train_round`."""
 
     def __init__(
         self,
@@ -91,7 +88,8 @@ class LocalTraining:
         self.config = config = scorer.config
         self.images = shard_images[pseudo_labels.indices]
         self.labels = pseudo_labels.labels.to(self.images.device)
-        self._candidates = _to_device(pseudo_labels.candidates, self.images.device)
+        candidates = pseudo_labels.candidates
+        self._candidates = None if candidates is None else candidates.to(self.images.device)
         self.round = state.round
         self.prompts = _leaves(state, config)
         self.cache = scorer.cache(shard_images, state.visual, pseudo_labels)
@@ -100,9 +98,7 @@ class LocalTraining:
         trained = {part: prompt for part, prompt in self.prompts.items() if prompt.requires_grad}
         self._start = {part: prompt.detach().clone() for part, prompt in trained.items()}
         self.optimiser = _sgd(trained, config, state.momentum)
-        self.batch_images = self.images[:0]
-        self._batch_labels = self.labels[:0]
-        self._batch_candidates = self._candidates
+        self._select(torch.arange(0))
         self._epoch_losses: list[float] = []
         self._losses: list[tuple[Tensor, int]] = []
         self._steps = 0
@@ -113,16 +109,15 @@ class LocalTraining:
         batch = next(self._batches, None)
         if batch is None:
             return False
-        self.batch_images, self._batch_labels = self.images[batch], self.labels[batch]
-        self._batch_candidates = None if self._candidates is None else self._candidates[batch]
+        self._select(batch)
         return True
 
     def loss(self, logits: Float[Tensor, "b c"]) -> Float[Tensor, ""]:
-        """Mean loss of the current batch, noted for the epoch's report."""
+        """Mean loss of the current batch, kept for the epoch's mean."""
         loss = label_loss(logits, self._batch_labels, self._batch_candidates)
         if self.config.method == "PromptProx" and self.config.prox_mu:
             drawn = proximal_term((self.prompts[part] for part in self._start), self._start.values())
-            # the public code takes P from a detached copy: its term changes the printed loss and no weight
+            # the public code takes the prompt from a detached copy: its term changes the printed loss and no weight
             loss = loss + self.config.prox_mu * (drawn if self.config.prox_gradient else drawn.detach())
         self._losses.append((loss.detach(), len(logits)))
         self._steps += 1
@@ -145,6 +140,10 @@ class LocalTraining:
 
     def __repr__(self) -> str:
         return f"LocalTraining({len(self.images)} images, {self._steps} steps done)"
+
+    def _select(self, batch: Tensor) -> None:
+        self.batch_images, self._batch_labels = self.images[batch], self.labels[batch]
+        self._batch_candidates = None if self._candidates is None else self._candidates[batch]
 
     def _all_batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         for epoch in range(self.config.local_epochs):
@@ -174,8 +173,8 @@ def learning_rate(config: PromptConfig, round_index: int, epoch: int) -> float:
 
     Args:
         config: gives lr, schedule and the numbers of epochs and rounds.
-        round_index: rounds that lie behind.
-        epoch: local epochs that lie behind in this round.
+        round_index: completed rounds.
+        epoch: completed local epochs of this round.
 
     >>> config = lab.configure("paper")
     >>> [round(learning_rate(config, r, e), 4) for r, e in ((0, 0), (2, 5), (4, 9), (5, 0))]
@@ -197,10 +196,6 @@ def _leaves(state: PromptState, config: PromptConfig) -> dict[str, Tensor]:
         prompts["text_local"] = state.text_local
     trained = {part: part.removesuffix("_local") in config.trained for part in prompts}
     return {part: prompt.detach().clone().requires_grad_(trained[part]) for part, prompt in prompts.items()}
-
-
-def _to_device(values: Tensor | None, device: torch.device) -> Tensor | None:
-    return None if values is None else values.to(device)
 
 
 def _sgd(parameters: dict[str, Tensor], config: PromptConfig, momentum: dict[str, Tensor]) -> torch.optim.SGD:

@@ -7,15 +7,53 @@ from typing import overload
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.models.prompted_clip import PromptedCLIP
-from fedcopl_lab.steps._cache import ImageCache
+from fedcopl_lab.models import PromptedCLIP
 from fedcopl_lab.steps._select import PseudoLabels
 from fedcopl_lab.steps._transport import transport_logits
 
-IMAGES_PER_FORWARD = 256
+_IMAGES_PER_FORWARD = 256
+
+
+@dataclass(frozen=True, repr=False)
+class ImageCache:
+    """Unit features of a client's pseudo-labelled images and their labels; never leaves the client.
+
+    RECONSTRUCTION: no code of pFedPrompt (WWW 2023) is public. Its abstract says that the visual side adapts
+    to the user without parameters; this is our reading, in the form of a key-value cache.
+
+    Attributes:
+        keys: unit features, as they were when the round started, [m, d].
+        values: one-hot pseudo-labels, or equal weights on the candidates of each, [m, C].
+        weight: a, how much the cache counts beside the prompts.
+        sharpness: b, how fast an image loses influence with distance.
+    """
+
+    keys: Float[Tensor, "m d"]
+    values: Float[Tensor, "m c"]
+    weight: float
+    sharpness: float
+
+    @classmethod
+    def of(
+        cls, features: Float[Tensor, "m d"], labels: PseudoLabels, n_classes: int, weight: float, sharpness: float
+    ) -> "ImageCache":
+        """The cache of images whose features are in the order of their pseudo-labels."""
+        if labels.candidates is None:
+            values = F.one_hot(labels.labels, n_classes)
+        else:
+            values = labels.candidates / labels.candidates.sum(dim=1, keepdim=True)
+        return cls(keys=features.detach(), values=values.to(features), weight=weight, sharpness=sharpness)
+
+    def votes(self, features: Float[Tensor, "b d"]) -> Float[Tensor, "b c"]:
+        """a · exp(-b (1 - f Kᵀ)) L, added to the prompts' logits, [B, C]."""
+        return self.weight * (-self.sharpness * (1 - features @ self.keys.T)).exp() @ self.values
+
+    def __repr__(self) -> str:
+        return f"ImageCache({len(self.keys)} images)"
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,14 +93,13 @@ class Scorer:
 
     def images(self, images: Tensor | Sequence[Tensor], visual_prompt: Tensor) -> Tensor | list[Tensor]:
         """The image half: unit features, [B, d], or of every patch, [B, M, d]; or a list for K stacked prompts."""
-        if self.reads_patches:
-            return self.prompted.patch_features(images, visual_prompt)
-        return self.prompted.image_features(images, visual_prompt)
+        encode = self.prompted.patch_features if self.reads_patches else self.prompted.image_features
+        return encode(images, visual_prompt)
 
     @torch.no_grad()
     def known_images(self, images: Tensor, visual_prompt: Tensor) -> Tensor:
-        """The same without gradient and in bounded portions, for any number of images."""
-        return torch.cat([self.images(part, visual_prompt) for part in images.split(IMAGES_PER_FORWARD)])
+        """The same without gradient and in batches of 256, for any number of images."""
+        return torch.cat([self.images(part, visual_prompt) for part in images.split(_IMAGES_PER_FORWARD)])
 
     def texts(self, prompts: Mapping[str, Tensor]) -> Tensor:
         """The text half: unit features [C, d], or [2, C, d] for FedOTP; with K stacked prompts [K, …]."""
@@ -84,7 +121,7 @@ class Scorer:
         if self.reads_patches:
             config, scale = self.config, self.prompted.model.logit_scale.exp()
             levels = (config.ot_mass, config.ot_epsilon, config.ot_threshold, config.ot_iterations)
-            parts = images.split(IMAGES_PER_FORWARD)
+            parts = images.split(_IMAGES_PER_FORWARD)
             return torch.cat([transport_logits(part, texts, scale, *levels) for part in parts])
         logits = self.prompted.logits_from_features(images, texts)
         return logits if cache is None else logits + cache.votes(images)

@@ -8,7 +8,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.steps._confidence import check_logits, class_counts
+from fedcopl_lab._html import folded, table
+from fedcopl_lab.steps._confidence import check_logits, class_counts, class_log_odds
 
 Candidates = Literal["argmax", "any"]
 
@@ -45,6 +46,12 @@ class PseudoLabels:
     def __repr__(self) -> str:
         return f"PseudoLabels({len(self)} images of {len(self.labels.unique())} classes)"
 
+    def _repr_html_(self) -> str:
+        classes, counts = self.labels.unique(return_counts=True)
+        per_class = table(list(zip(classes.tolist(), counts.tolist(), strict=True)), ["class", "images"])
+        rows = [["images", len(self)], ["classes", len(classes)]]
+        return table(rows, caption="PseudoLabels") + folded("images per class", per_class)
+
 
 def select_top(
     logits: Float[Tensor, "n c"], quota: Int[Tensor, "c"], candidates: Candidates = "argmax"
@@ -59,9 +66,6 @@ def select_top(
         quota: images wanted per class, [C].
         candidates: ``"argmax"``, images predicted as the class, as the released code does; ``"any"``, every
             image, so that one image may be selected for several classes.
-
-    Returns:
-        Indices and hard labels.
 
     Raises:
         FedCoPLError: a negative quota, a quota of another length, or logits that are not finite.
@@ -82,19 +86,9 @@ def select_top(
         raise FedCoPLError(f"candidates={candidates!r} is unknown; choose one of {', '.join(get_args(Candidates))}")
     score = class_log_odds(logits)
     predicted, every = logits.argmax(dim=1), torch.arange(len(logits), device=logits.device)
-    indices, labels = [], []
+    chosen = []
     for c, wanted in enumerate(quota.tolist()):
         pool = (predicted == c).nonzero().squeeze(1) if candidates == "argmax" else every
-        best = pool[score[pool, c].argsort(descending=True, stable=True)[:wanted]]
-        indices.append(best)
-        labels.append(torch.full_like(best, c))
-    return PseudoLabels(indices=torch.cat(indices), labels=torch.cat(labels))
-
-
-def class_log_odds(logits: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
-    """log(p / (1 - p)) of every class in float64: ranks like p without saturating at 1, [n, C]."""
-    log_p = logits.double().log_softmax(dim=1)
-    top, best = logits.double().max(dim=1)
-    odds = log_p - torch.log1p(-log_p.exp().clamp(max=1 - 1e-12))
-    rest = logits.double().scatter(1, best[:, None], -torch.inf).logsumexp(dim=1)
-    return odds.scatter(1, best[:, None], (top - rest)[:, None])
+        chosen.append(pool[score[pool, c].argsort(descending=True, stable=True)[:wanted]])
+    labels = torch.cat([torch.full_like(own, c) for c, own in enumerate(chosen)])
+    return PseudoLabels(indices=torch.cat(chosen), labels=labels)

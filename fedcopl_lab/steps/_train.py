@@ -9,12 +9,10 @@ from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.models.prompted_clip import PromptedCLIP
-from fedcopl_lab.steps._local_training import LocalTraining, LocalUpdate, PromptState, learning_rate
+from fedcopl_lab.models import PromptedCLIP
+from fedcopl_lab.steps._local_training import LocalTraining, LocalUpdate, PromptState
 from fedcopl_lab.steps._scorer import Scorer
 from fedcopl_lab.steps._select import PseudoLabels
-
-__all__ = ["LocalUpdate", "PromptState", "learning_rate", "train_round"]
 
 
 @overload
@@ -57,7 +55,7 @@ def train_round(
 
     With a list of clients, their batches share one forward and backward pass: each client's own mean loss,
     its own optimiser and its own last partial batch, so that every update equals the one it gets alone up
-    to rounding. A client whose batches are used up leaves the pass.
+    to rounding. A client whose batches are used up leaves the pass; ``state`` is not changed.
 
     Args:
         prompted: the frozen model with its classes.
@@ -69,15 +67,17 @@ def train_round(
         generator: draws the order of the images in each epoch.
         template: unit text features of the data set's template, [C, d]; needed where the text is not trained.
 
-    Returns:
-        The prompts after the last step, of one client or of each; ``state`` is left as it was.
-
     Raises:
         FedCoPLError: nothing was selected, lists of different lengths, or the loss is no longer a number.
 
-    >>> update = lab.train_round(prompted, images, labels, state, config=config, generator=generator)
-    >>> update.n_steps
-    12
+    >>> clip, digits, seed = lab.load_clip("tiny"), lab.load_dataset("digits"), torch.Generator().manual_seed(0)
+    >>> prompted = lab.PromptedCLIP(clip.model, clip.tokenizer, digits.class_names)
+    >>> labels = PseudoLabels(indices=torch.arange(9), labels=digits.labels[:9])
+    >>> config = lab.configure("smoke", local_epochs=2, batch_size=6)
+    >>> state = PromptState(*prompted.initial_prompts(seed))
+    >>> images = clip.to_input(digits.images[:20])
+    >>> lab.train_round(prompted, images, labels, state, config=config, generator=seed).n_steps
+    4
 
     Shown in notebook ``00_quickstart``.
     """
@@ -114,16 +114,13 @@ def _train_together(scorer: Scorer, clients: list[LocalTraining]) -> list[LocalU
 
 def _scores(scorer: Scorer, active: list[LocalTraining]) -> list[Tensor]:
     """The logits of each client's current batch."""
-    images: Sequence[Tensor]
-    texts: Sequence[Tensor] | Tensor
     encode = "visual" in scorer.config.trained
     if len(active) == 1:  # also the last one left: the same numbers with less to copy
         only = active[0]
-        images = [scorer.images(only.batch_images, only.prompts["visual"]) if encode else only.batch_images]
-        texts = [scorer.texts(only.prompts)]
-    else:
-        prompts = {part: torch.stack([client.prompts[part] for client in active]) for part in active[0].prompts}
-        batches = [client.batch_images for client in active]
-        images = scorer.images(batches, prompts["visual"]) if encode else batches
-        texts = scorer.texts(prompts)
+        alone = scorer.images(only.batch_images, only.prompts["visual"]) if encode else only.batch_images
+        return [scorer.logits(alone, scorer.texts(only.prompts), only.cache)]
+    prompts = {part: torch.stack([client.prompts[part] for client in active]) for part in active[0].prompts}
+    batches = [client.batch_images for client in active]
+    images = scorer.images(batches, prompts["visual"]) if encode else batches
+    texts = scorer.texts(prompts)
     return [scorer.logits(own, text, client.cache) for own, text, client in zip(images, texts, active, strict=True)]

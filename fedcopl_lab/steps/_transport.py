@@ -25,7 +25,7 @@ def transport_plan(
     threshold: float = 1e-3,
     iterations: int = 100,
 ) -> Float[Tensor, "*b m n"]:
-    """How much of each patch goes to each prompt, at the cost 1 - similarity (FedOTP, CVPR 2024).
+    """How much of each patch goes to each prompt, at the cost 1 - similarity, […, M, N] (FedOTP, CVPR 2024).
 
     Every prompt receives exactly ``mass`` / N, every patch gives at most 1 / M (exactly that with ``mass``
     1, which is Sinkhorn's problem). T = diag(u) K diag(v) with K = exp(-(1 - S) / ε), found by scaling rows
@@ -37,12 +37,9 @@ def transport_plan(
         similarity: S, cosine similarities of M patches and N prompts, […, M, N].
         mass: γ, the share of the mass that is moved, in (0, 1].
         epsilon: strength of the entropic regularisation, at least :data:`LEAST_EPSILON`.
-        threshold: a problem stops when its v changes by less than this share of its size in an iteration;
-            looked at every 10th.
+        threshold: a problem stops when its v changes by less than this share of its size in an iteration,
+            checked every 10th.
         iterations: at most so many.
-
-    Returns:
-        T, non-negative, without gradient, […, M, N].
 
     Raises:
         FedCoPLError: a mass outside (0, 1], a regularisation that double precision cannot hold, or similarities
@@ -90,19 +87,14 @@ def transport_logits(
     threshold: float = 1e-3,
     iterations: int = 100,
 ) -> Float[Tensor, "b c"]:
-    """Logits of patches that are carried to several text prompts: scale · Σ T ∘ S (FedOTP, CVPR 2024).
+    """Logits of patches that are carried to several text prompts: scale · Σ T ∘ S (FedOTP, CVPR 2024), [B, C].
+
+    The gradient goes through S and not through T. The last four arguments are those of :func:`transport_plan`.
 
     Args:
         patches: unit features of M patches per image, [B, M, d].
         texts: unit features of every class under N text prompts, [N, C, d].
         scale: the model's logit scale.
-        mass: see :func:`transport_plan`, as the next three.
-        epsilon: of the regularisation.
-        threshold: where iterations stop.
-        iterations: at most so many.
-
-    Returns:
-        Logits whose gradient goes through S and not through T, [B, C].
 
     >>> transport_logits(torch.eye(2)[None], torch.eye(2)[:, None], torch.tensor(100.0), mass=1.0).round()
     tensor([[100.]])

@@ -1,4 +1,4 @@
-"""Step 1: what the frozen CLIP says before anything is learned."""
+"""Step 1: what the frozen CLIP predicts before anything is learned."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,8 +9,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._html import folded, table
 from fedcopl_lab.data import Dataset
 from fedcopl_lab.models import CLIPBundle
+from fedcopl_lab.steps._confidence import class_counts
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,6 +42,13 @@ class Predictions:
     def __repr__(self) -> str:
         return f"Predictions({len(self.logits)} images × {self.logits.shape[1]} classes)"
 
+    def _repr_html_(self) -> str:
+        n, n_classes = self.logits.shape
+        rows = [["images", n], ["classes", n_classes]]
+        rows += [["mean confidence", float(self.probabilities.amax(dim=1).mean())]] if n else []
+        counts = table(list(enumerate(class_counts(self.labels, n_classes).tolist())), ["class", "images"])
+        return table(rows, caption="Predictions") + folded("predicted images per class", counts)
+
 
 @torch.no_grad()
 def zero_shot(
@@ -52,13 +61,9 @@ def zero_shot(
         dataset: images, class names and template.
         indices: which images of the data set, [n]; None takes all.
 
-    Returns:
-        Predictions with logits [n, C].
-
     Raises:
         FedCoPLError: no image is asked for, or one that the data set does not have.
 
-    >>> import fedcopl_lab as lab
     >>> clip, digits = lab.load_clip("tiny"), lab.load_dataset("digits")
     >>> lab.zero_shot(clip, digits, range(100)).logits.shape
     torch.Size([100, 10])
@@ -70,10 +75,8 @@ def zero_shot(
         raise FedCoPLError("zero_shot was asked for 0 images; expected at least one index")
     n = len(dataset)
     if not -n <= int(chosen.min()) <= int(chosen.max()) < n:
-        raise FedCoPLError(
-            f"indices go from {int(chosen.min())} to {int(chosen.max())}, but {dataset.name} has {n} images; choose "
-            f"from 0 to {n - 1}"
-        )
+        asked = f"indices go from {int(chosen.min())} to {int(chosen.max())}"
+        raise FedCoPLError(f"{asked}, but {dataset.name} has {n} images; choose from 0 to {n - 1}")
     texts = template_features(clip, dataset.class_names, dataset.template)
     weight = next(clip.model.parameters())
     images = [

@@ -13,8 +13,7 @@ from matplotlib.patches import Rectangle
 from fedcopl_lab.data import heterogeneity
 from fedcopl_lab.methods import PhaseCounts, copl, phase_counts
 from fedcopl_lab.report.looks import BLUE, FAINT, GREEN, INK, ORANGE, QUIET, light_grid, style
-from fedcopl_lab.steps import FilteredSet, filter_confident, log_odds
-from fedcopl_lab.steps._confidence import entropy
+from fedcopl_lab.steps import FilteredSet, entropy, filter_confident, log_odds
 from fedcopl_lab.widgets._canvas import DASHED, class_axis, fixed_figure, nice_top, panel
 from fedcopl_lab.widgets._explorer import Shown
 from fedcopl_lab.widgets._sources import DATASETS, Catalogue, Scores

@@ -6,7 +6,6 @@ import shutil
 import pytest
 from faulty_server import FaultyServer
 
-import fedcopl_lab.data._fetch as fetching
 import fedcopl_lab.data._manifests as manifests
 from fedcopl_lab.data._download import Patience
 
@@ -60,5 +59,4 @@ def own_manifests(tmp_path, monkeypatch):
         text = path.read_text(encoding="utf-8")
         path.write_text(re.sub('"https?://', '"http://127.0.0.1:9/', text), encoding="utf-8")
     monkeypatch.setattr(manifests, "manifest_folder", lambda: folder)
-    monkeypatch.setattr(fetching, "manifest_folder", lambda: folder)
     return OwnManifests(folder)

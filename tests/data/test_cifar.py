@@ -1,9 +1,7 @@
 """The official CIFAR files, byte for byte, through the code path of a downloaded set."""
 
 import shutil
-import time
 
-import numpy as np
 import pytest
 import torch
 from torchvision import datasets as torchvision_datasets
@@ -52,17 +50,3 @@ def test_one_flipped_byte_is_named_and_kept(real_cifar, tmp_path, capsys):
         load_dataset("cifar10", folder)
     path.unlink()
     assert [problem.split("/")[-1] for problem in verify("cifar10", folder).problems] == ["data_batch_3 is missing"]
-
-
-def test_some_images_at_clips_size(real_cifar, tmp_path):
-    from fedcopl_lab.data import ImageSource, cached_images
-
-    dataset = load_dataset("cifar10", real_cifar)
-    source = ImageSource(dataset.images[:200].numpy(), real_cifar, (), dataset.labels[:200].numpy(), 200)
-    first = cached_images(source, dataset.sha256, 224, tmp_path, progress=False)
-    assert first.pixels.shape == (200, 3, 224, 224)
-    start = time.perf_counter()
-    again = cached_images(source, dataset.sha256, 224, tmp_path, progress=False)
-    assert time.perf_counter() - start < 1
-    assert again.sha256 == first.sha256
-    assert np.array_equal(again.pixels[7], first.pixels[7])

@@ -1,38 +1,35 @@
 """Downloads from a real HTTP server that cuts, lies, stalls, refuses and forgets."""
 
+import contextlib
 import dataclasses
 import hashlib
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+from faulty_server import FaultyServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedcopl_lab.data import DownloadError
 from fedcopl_lab.data._download import Patience, _content_range, fetch
-from fedcopl_lab.data._files import SourceFile
+from fedcopl_lab.data._manifests import SourceFile
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 
 
 def source(server, content=CONTENT, name="set.bin", **changes):
     server.files[name] = content
-    known = {
-        "name": name,
-        "urls": (server.url + name,),
-        "size": len(content),
-        "md5": "",
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "unpack": "",
-        "by_hand": "",
-    }
-    return SourceFile(**{**known, **changes})
+    sha256 = hashlib.sha256(content).hexdigest()
+    known = SourceFile(name, (server.url + name,), len(content), "", sha256, unpack="", by_hand="")
+    return dataclasses.replace(known, **changes)
 
 
 @pytest.fixture
@@ -76,26 +73,33 @@ def test_the_next_call_completes_what_an_earlier_one_left(server, get, tmp_path)
     assert beside(tmp_path / "set") == ["set.bin"]
 
 
-def test_a_part_of_an_older_version_is_not_completed_with_the_new_one(server, get):
-    server.faults = [{"cut": 100_000, "content": bytes(300_000), "etag": '"0"'}, {"etag": '"1"'}]
-    assert get(source(server)).read_bytes() == CONTENT
-
-
-def test_server_that_ignores_range_sends_all_again(server, get):
+def test_server_that_ignores_range_sends_all_again_and_is_given_up_when_it_cuts(server, get):
     server.faults = [{"cut": 100_000}, {"ignore_range": True}]
-    assert get(source(server)).read_bytes() == CONTENT
+    path = get(source(server))
+    assert path.read_bytes() == CONTENT
     assert server.body_bytes == 100_000 + len(CONTENT)
-
-
-def test_server_that_ignores_range_and_cuts_is_given_up(server, get):
+    path.unlink()
     server.faults = [{"cut": 100_000, "ignore_range": True}] * 9
     with pytest.raises(DownloadError, match="3 times in a row without a new byte"):
         get(source(server))
 
 
-def test_a_wrong_range_is_noticed(server, get):
-    server.faults = [{"cut": 100_000}, {"shift": 5}]
+@pytest.mark.parametrize(
+    "faults",
+    [
+        [{"cut": 100_000}, {"shift": 5}],  # another range than the one asked for
+        [{"cut": 100_000, "content": bytes(300_000), "etag": '"0"'}, {"etag": '"1"'}],  # a part of an older version
+        [{"status": 503, "headers": {"Retry-After": "1"}}, {"status": 429}],
+    ],
+)
+def test_what_the_server_says_is_noticed(server, get, faults):
+    server.faults = faults
     assert get(source(server)).read_bytes() == CONTENT
+
+
+def test_pauses_grow_and_follow_what_the_server_asks():
+    assert Patience().pause(1, 5.0) == 5.0
+    assert [Patience().pause(failures) for failures in (3, 30)] == [4.0, 60.0]
 
 
 @pytest.mark.parametrize("fault", [{"lie": -1000}, {"no_length": True, "cut": 250_000}])
@@ -158,14 +162,6 @@ def test_a_mirror_goes_on_where_the_first_address_failed(server, get):
     assert server.body_bytes == len(CONTENT)
 
 
-def test_a_busy_server_is_asked_again_after_its_own_pause(server, get):
-    server.faults = [{"status": 503, "headers": {"Retry-After": "1"}}, {"status": 429}]
-    assert get(source(server)).read_bytes() == CONTENT
-    assert Patience().pause(1, 5.0) == 5.0
-    assert Patience().pause(3) == 4.0
-    assert Patience().pause(30) == 60.0
-
-
 def test_a_stall_ends_after_the_read_timeout(server, get):
     server.faults = [{"stall": 100_000}]
     start = time.perf_counter()
@@ -176,13 +172,9 @@ def test_a_stall_ends_after_the_read_timeout(server, get):
         get(source(server, name="other.bin"))
 
 
-def test_no_server_at_all(get, server):
+def test_no_server_at_all_and_a_complete_part_that_needs_none(get, server, tmp_path):
     with pytest.raises(DownloadError, match="did not arrive"):
         get(source(server, urls=("http://127.0.0.1:9/set.bin",)))
-
-
-def test_a_complete_part_needs_no_request(server, get, tmp_path):
-    (tmp_path / "set").mkdir()
     (tmp_path / "set" / "set.bin.part").write_bytes(CONTENT)
     assert get(source(server)).read_bytes() == CONTENT
     assert server.requests == []
@@ -197,16 +189,13 @@ def test_a_part_that_is_too_long_starts_over(server, get, tmp_path):
         path.unlink()
 
 
-def test_without_a_checksum_the_size_is_compared(server, get):
+def test_without_a_checksum_the_size_is_compared_and_without_an_address_a_person_is_asked(server, get):
+    with pytest.raises(DownloadError, match="cannot be fetched by a program: ask the authors; then put it into"):
+        get(source(server, urls=(), by_hand="ask the authors"))
     plain = source(server, sha256="")
     assert get(plain).read_bytes() == CONTENT
     with pytest.raises(DownloadError, match="has 300000 bytes, but its manifest says 5"):
         get(dataclasses.replace(plain, size=5))
-
-
-def test_a_file_only_a_person_can_get(server, get):
-    with pytest.raises(DownloadError, match="cannot be fetched by a program: ask the authors; then put it into"):
-        get(source(server, urls=(), by_hand="ask the authors"))
 
 
 def test_progress_says_rate_and_time_left(server, tmp_path, patience, capfd):
@@ -219,37 +208,18 @@ def test_progress_says_rate_and_time_left(server, tmp_path, patience, capfd):
 @settings(max_examples=15, deadline=None)
 @given(cuts=st.lists(st.integers(0, 120_000), max_size=6))
 def test_any_cuts_give_the_same_bytes(cuts):
-    with pytest.MonkeyPatch.context() as patch, _folder() as folder:
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setenv("NO_PROXY", "127.0.0.1")
-        from faulty_server import FaultyServer
-
-        server = FaultyServer()
-        try:
+        with contextlib.closing(FaultyServer()) as server:
             server.faults = [{"cut": cut} for cut in cuts]
             patience = Patience(attempts=9, connect=2.0, read=1.0, first_pause=0.001, longest_pause=0.002)
-            assert fetch(source(server), folder, patience, progress=False).read_bytes() == CONTENT
+            assert fetch(source(server), Path(folder), patience, progress=False).read_bytes() == CONTENT
             assert server.body_bytes == len(CONTENT)
-        finally:
-            server.close()
-
-
-def _folder():
-    import contextlib
-    import tempfile
-    from pathlib import Path
-
-    @contextlib.contextmanager
-    def opened():
-        with tempfile.TemporaryDirectory() as name:
-            yield Path(name)
-
-    return opened()
 
 
 def test_content_range():
-    assert _content_range("bytes 5-9/10") == (5, 10)
-    assert _content_range("bytes 5-9/*") == (5, None)
-    assert _content_range("items 5-9/10") == (-1, None)
+    for text, expected in {"bytes 5-9/10": (5, 10), "bytes 5-9/*": (5, None), "items 5-9/10": (-1, None)}.items():
+        assert _content_range(text) == expected
     assert _content_range("") == (-1, None)
 
 
@@ -257,7 +227,7 @@ CHILD = """
     import sys
     from pathlib import Path
     from fedcopl_lab.data._download import Patience, fetch
-    from fedcopl_lab.data._files import SourceFile
+    from fedcopl_lab.data._manifests import SourceFile
     url, size, sha256, folder = sys.argv[1:]
     file = SourceFile("big.bin", (url,), int(size), "", sha256, "", "")
     patience = Patience(attempts=3, connect=5.0, read=20.0, first_pause=0.01, longest_pause=0.05)

@@ -36,6 +36,7 @@ def test_smoke_federations_exist_for_ten_seeds(digits, n_clients, beta):
         assert federation.heterogeneity.smallest_train >= 10
         assert federation.heterogeneity.smallest_test >= 5
     assert len(checksums) == 10
+    assert partition(digits, "dirichlet", 30, 0.5, mode="authors").heterogeneity.smallest_train >= 10
 
 
 def test_fifty_clients_are_more_than_the_digits_carry(digits):
@@ -79,13 +80,22 @@ def test_class_counts_and_indices(digits):
         federation.class_counts("val")
 
 
-def test_reprs_are_one_line_and_say_the_setting(digits):
+def test_reprs_say_the_setting_and_html_shows_the_clients(digits):
     assert (
         repr(partition(digits, "dirichlet", 5, beta=0.1))
         == "Federation(digits, dirichlet, beta=0.1, 5 clients, seed=0, mode=paper)"
     )
     assert "fraction=0.2" in repr(partition(digits, "quantity", 5))
-    assert "\n" not in repr(partition(digits, "iid", 5).heterogeneity)
+    few, many = partition(digits, "iid", 5), partition(digits, "iid", 20)
+    assert "\n" not in repr(few.heterogeneity)
+    shown = few._repr_html_()
+    assert shown.count("<tr>") == 6
+    assert all(word in shown for word in ("zero", "nine", "<th>test</th>", repr(few)))
+    assert f'">{len(few.shards[4].test)}</td></tr></table>' in shown
+    assert many._repr_html_().startswith("<details><summary>Federation(digits, iid, 20 clients")
+    labelled = partition(digits, "iid", 5, label_fraction=0.1)._repr_html_()
+    assert "<th>labelled</th>" in labelled
+    assert "<th>test</th>" not in labelled
 
 
 def test_checksum_tells_apart_who_holds_what(digits):
@@ -98,10 +108,6 @@ def test_checksum_tells_apart_who_holds_what(digits):
         partition(digits, "iid", 5),
     ]
     assert len({first.sha256, *(other.sha256 for other in others)}) == 5
-
-
-def test_authors_mode_checks_training_images_only(digits):
-    assert partition(digits, "dirichlet", 30, 0.5, mode="authors").heterogeneity.smallest_train >= 10
 
 
 def test_skew_grows_as_beta_shrinks(digits):
@@ -158,6 +164,8 @@ def test_heterogeneity_equals_plain_sums(data, n_clients, n_classes):
         ({"scheme": "iid", "label_fraction": 0.1, "min_test": 5}, "min_test=5 has no meaning beside alpha"),
         ({"scheme": "iid", "label_fraction": 0.1, "beta": 1}, "beta=1 has no meaning beside alpha"),
         ({"scheme": "quantity", "label_fraction": 0.1}, "scheme='quantity' is unknown"),
+        ({"scheme": "iid", "label_fraction": 0.1, "fraction": 0.5}, "fraction=0.5 has no meaning beside alpha"),
+        ({"scheme": "iid", "labelled_per_class": 5}, "labelled_per_class=5 has no meaning without label_fraction"),
         ({"scheme": "quantity", "fraction": 2}, "fraction=2 is not in"),
         ({"scheme": "iid", "n_clients": 0}, "n_clients=0 is below 1"),
         ({"scheme": "dirichlet", "beta": 0.1, "n_clients": 5000}, "n_clients=5000 is more than the 1197"),

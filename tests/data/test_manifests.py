@@ -1,6 +1,4 @@
 import re
-import shutil
-from pathlib import Path
 
 import pytest
 
@@ -11,26 +9,30 @@ from fedcopl_lab.data._readers import READERS
 
 
 @pytest.fixture
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a copy of the digits manifest that a test may spoil."""
-    shutil.copy(manifest_folder() / "digits.toml", tmp_path / "digits.toml")
-    monkeypatch.setattr(manifests, "manifest_folder", lambda: tmp_path)
-    return tmp_path
+def spoiled(tmp_path, monkeypatch):
+    """Load a copy of a manifest in which a text was replaced; the copy's path."""
+
+    def load(name, old, new):
+        path = tmp_path / f"{name}.toml"
+        text = (manifest_folder() / path.name).read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new, 1), encoding="utf-8")
+        monkeypatch.setattr(manifests, "manifest_folder", lambda: tmp_path)
+        return path
+
+    return load
 
 
 def test_digits_manifest_says_what_it_holds():
+    assert "digits" in known_manifests()
+    assert "digits" in known_manifests("dataset")
+    assert "digits" not in known_manifests("weights")
     manifest = load_manifest("digits")
     assert manifest.classes == (*("zero", "one", "two", "three", "four"), *("five", "six", "seven", "eight", "nine"))
     assert (manifest.n_train, manifest.n_test) == (1197, 600)
     assert manifest.template.format("six") == "a photo of the digit six."
     assert manifest.licence == "CC BY 4.0"
     assert "\n" not in repr(manifest)
-
-
-def test_digits_is_known_as_a_dataset():
-    assert "digits" in known_manifests()
-    assert "digits" in known_manifests("dataset")
-    assert "digits" not in known_manifests("weights")
 
 
 def test_packaged_copy_is_preferred_to_the_checkout(tmp_path, monkeypatch):
@@ -71,22 +73,27 @@ def test_unknown_name_lists_the_known_ones():
         ("[split]", '[labelled_per_class]\n"1.5" = 5\n\n[split]', "labelled_per_class"),
         ('name = "digits"', 'name = "figures"', "name"),
         ("[counts]", "[countless]", "counts.train"),
+        ('name = "train_32x32.mat"', 'name = "../train.mat"', "files[0].name"),
+        ("bytes = 182040794", "bytes = -1", "files[0].bytes"),
+        ('md5 = "e26dedcc', 'md5 = "E26DEDCC', "files[0].md5"),
+        ("urls = [", "by_foot = [", "files[0].urls"),
+        ("[split]", '[normalisation]\nmean = ["0.4914"]\n\n[split]', "normalisation.mean"),
+        ("[split]", "[normalisation]\nmean = [0.4914]\n\n[split]", "normalisation.std"),
+        ("classes = 10", "classes = 11", "counts.classes"),
     ],
 )
-def test_malformed_field_is_named_with_its_file(own_folder: Path, old: str, new: str, field: str):
-    path = own_folder / "digits.toml"
-    text = path.read_text(encoding="utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+def test_malformed_field_is_named_with_its_file(spoiled, old, new, field):
+    name = "svhn" if field.startswith("files") else "digits"
+    path = spoiled(name, old, new)
     with pytest.raises(FedCoPLError) as caught:
-        load_manifest("digits")
+        load_manifest(name)
     assert str(path) in str(caught.value)
     assert f"'{field}'" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_broken_toml_names_the_file(own_folder: Path):
-    (own_folder / "digits.toml").write_text("name = ", encoding="utf-8")
+def test_broken_toml_names_the_file(spoiled):
+    spoiled("digits", 'name = "digits"', "name = ")
     with pytest.raises(FedCoPLError, match=r"digits\.toml is not valid TOML"):
         load_manifest("digits")
 
@@ -167,31 +174,8 @@ def test_files_and_statistics_are_typed():
     assert all("\n" not in repr(part) for part in (cifar.files[0], cifar.members[0], cifar.normalisation))
 
 
-def test_content_that_nobody_recorded_stands_for_the_files_checksums(tmp_path, monkeypatch):
-    shutil.copy(manifest_folder() / "svhn.toml", tmp_path / "svhn.toml")
-    monkeypatch.setattr(manifests, "manifest_folder", lambda: tmp_path)
+def test_content_that_is_not_recorded_stands_for_the_files_checksums(spoiled):
     first = load_manifest("svhn")
     assert not first.content_known
-    path = tmp_path / "svhn.toml"
-    path.write_text(path.read_text().replace("cdce80df", "cdce80d0"))
+    spoiled("svhn", "cdce80df", "cdce80d0")
     assert load_manifest("svhn").content_sha256 != first.content_sha256
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "field"),
-    [
-        ('name = "train_32x32.mat"', 'name = "../train.mat"', "files[0].name"),
-        ("bytes = 182040794", "bytes = -1", "files[0].bytes"),
-        ('md5 = "e26dedcc', 'md5 = "E26DEDCC', "files[0].md5"),
-        ("urls = [", "by_foot = [", "files[0].urls"),
-        ("mean = [0.4914,", 'mean = ["0.4914",', "normalisation.mean"),
-        ("classes = 10", "classes = 11", "counts.classes"),
-    ],
-)
-def test_malformed_tables_are_named(tmp_path, monkeypatch, old, new, field):
-    text = (manifest_folder() / "svhn.toml").read_text(encoding="utf-8")
-    assert old in text
-    (tmp_path / "svhn.toml").write_text(text.replace(old, new, 1), encoding="utf-8")
-    monkeypatch.setattr(manifests, "manifest_folder", lambda: tmp_path)
-    with pytest.raises(FedCoPLError, match=re.escape(f"'{field}'")):
-        load_manifest("svhn")

@@ -6,9 +6,9 @@ import torch
 from PIL import Image
 
 from fedcopl_lab import FedCoPLError
-from fedcopl_lab.data import OPERATIONS, apply_operation, draw_strong, draw_weak, normalise, strong_view, weak_view
-from fedcopl_lab.data._pillow_views import plain_operation, plain_strong, plain_weak
-from fedcopl_lab.data._views import holes
+from fedcopl_lab import data as views
+from fedcopl_lab.data import OPERATIONS, draw_strong, draw_weak, holes, weak_view
+from fedcopl_lab.extras.bench.pillow_views import plain_operation, plain_strong, plain_weak
 
 
 def pictures(size, seed=0):
@@ -38,25 +38,21 @@ def test_equals_pillow_at_every_level_and_sign(name, size):
     for level in range(1, 10):
         for negative in (False, True):
             levels, signs = torch.full((len(images),), level), torch.full((len(images),), negative)
-            ours = apply_operation(name, images, levels, signs)
+            ours = views.apply_operation(name, images, levels, signs)
             plain = torch.stack([to_tensor(plain_operation(name, to_pillow(one), level, negative)) for one in images])
             assert torch.equal(ours, plain), (level, negative)
     assert torch.equal(images, before)
 
 
-def test_there_are_14_operations():
-    assert len(set(OPERATIONS)) == 14
-
-
 def test_levels_and_signs_are_those_of_each_image():
+    assert len(set(OPERATIONS)) == 14
     images = pictures(16)[:18]
     levels, signs = torch.arange(18) % 9 + 1, torch.arange(18) < 9
     for name in OPERATIONS:
-        ours = apply_operation(name, images, levels, signs)
+        ours = views.apply_operation(name, images, levels, signs)
         for i, image in enumerate(images):
-            assert torch.equal(
-                ours[i], to_tensor(plain_operation(name, to_pillow(image), int(levels[i]), bool(signs[i])))
-            )
+            plain = plain_operation(name, to_pillow(image), int(levels[i]), bool(signs[i]))
+            assert torch.equal(ours[i], to_tensor(plain))
 
 
 @pytest.mark.parametrize("flip", [True, False])
@@ -78,16 +74,16 @@ def test_weak_views_equal_mirror_reflect_crop(size, flip):
 def test_strong_views_equal_pillow_given_the_draws(size, cutout):
     images = pictures(size).repeat(8, 1, 1, 1)
     draws = draw_strong(len(images), size, torch.Generator().manual_seed(2))
-    ours = strong_view(images, draws, cutout)
+    ours = views.strong_view(images, draws, cutout)
     edges = torch.stack(holes(draws, size, cutout), dim=1)
     for i, image in enumerate(images):
         slots = (draws.operations, draws.levels, draws.negative, draws.applied)
         drawn = zip(*(part[i].tolist() for part in slots), strict=True)
         numbers = {
-            "flip": bool(draws.weak.flip[i]), "down": int(draws.weak.down[i]), "right": int(draws.weak.right[i]),
+            **{name: getattr(draws.weak, name)[i].item() for name in ("flip", "down", "right")},
             "operations": list(drawn),
             "hole": edges[i].tolist(),
-        }  # fmt: skip
+        }
         assert torch.equal(ours[i], to_tensor(plain_strong(to_pillow(image), numbers, size // 8)))
 
 
@@ -119,7 +115,7 @@ def test_normalise_is_level_by_level():
     images = pictures(8)[:4]
     mean, std = torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.5, 0.4, 0.3])
     plain = (images.double() / 255 - mean.double()[:, None, None]) / std.double()[:, None, None]
-    assert torch.allclose(normalise(images, mean, std).double(), plain, atol=1e-6)
+    assert torch.allclose(views.normalise(images, mean, std).double(), plain, atol=1e-6)
 
 
 def test_refuses_what_is_not_square_and_draws_for_others():

@@ -2,11 +2,13 @@
 
 import json
 import pickle
+from io import BytesIO
 
 import fakes
 import numpy as np
 import pytest
 import torch
+from scipy.io import loadmat
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.data import get, load_dataset, load_manifest, read_source, verify
@@ -19,25 +21,22 @@ def root(tmp_path):
     return folder
 
 
-def unpin(own, name):
-    """A fake's archive cannot have the official checksum."""
-    path = own.folder / f"{name}.toml"
-    lines = [
-        line
-        for line in path.read_text(encoding="utf-8").splitlines()
-        if not line.startswith(("bytes =", "md5 =", "sha256 =", "content_sha256 ="))
-    ]
+def place(own_manifests, root, name, archive, files, counts, classes):
+    """Put a fake's archive where a person would, and fit the manifest: a fake cannot have the official checksum."""
+    own_manifests.small(name, *counts, classes)
+    path = own_manifests.folder / f"{name}.toml"
+    pinned = ("bytes =", "md5 =", "sha256 =", "content_sha256 =")
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith(pinned)]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (root / name).mkdir()
+    (fakes.zipped if archive.endswith(".zip") else fakes.tar)(root / name / archive, files)
 
 
 @pytest.fixture
 def small_dtd(own_manifests, root):
     classes = ("banded", "polka-dotted", "zigzagged")
-    own_manifests.small("dtd", 6, 3, classes)
-    unpin(own_manifests, "dtd")
     files, split = fakes.dtd(classes, {"train": 2, "val": 1, "test": 1})
-    (root / "dtd").mkdir()
-    fakes.tar(root / "dtd" / "dtd-r1.0.1.tar.gz", files)
+    place(own_manifests, root, "dtd", "dtd-r1.0.1.tar.gz", files, (6, 3), classes)
     (root / "dtd" / "split_zhou_DescribableTextures.json").write_bytes(split)
     return root
 
@@ -111,10 +110,6 @@ def test_svhn(own_manifests, root):
     path.write_text("\n".join(lines), encoding="utf-8")
     dataset = load_dataset("svhn", root)
     assert labels_of(dataset) == ([*range(1, 10), 0] * 3, [*range(1, 10), 0] * 2)
-    from io import BytesIO
-
-    from scipy.io import loadmat
-
     official = loadmat(BytesIO(train))["X"]
     for image, row, column in ((0, 0, 0), (7, 3, 30), (29, 31, 31)):
         assert dataset.images[image, :, row, column].tolist() == official[row, column, :, image].tolist()
@@ -125,10 +120,7 @@ def test_svhn(own_manifests, root):
 
 def test_cinic10(own_manifests, root):
     classes = ("airplane", "automobile")
-    own_manifests.small("cinic10", 6, 6, classes)
-    unpin(own_manifests, "cinic10")
-    (root / "cinic10").mkdir()
-    fakes.tar(root / "cinic10" / "CINIC-10.tar.gz", fakes.cinic10(classes, 3))
+    place(own_manifests, root, "cinic10", "CINIC-10.tar.gz", fakes.cinic10(classes, 3), (6, 6), classes)
     get("cinic10", root, progress=False)
     dataset = load_dataset("cinic10", root)
     assert dataset.images.shape == (12, 3, 32, 32)
@@ -198,11 +190,8 @@ def test_a_wrong_split_file_is_refused(small_dtd, change, message):
 
 def test_ucf101(own_manifests, root):
     official = ("Apply_Eye_Makeup", "Yo_Yo")
-    own_manifests.small("ucf101", 4, 2, ("Apply Eye Makeup", "Yo Yo"))
-    unpin(own_manifests, "ucf101")
     files, split = fakes.ucf101(official, {"train": 2, "val": 1, "test": 1})
-    (root / "ucf101").mkdir()
-    fakes.zipped(root / "ucf101/UCF-101-midframes.zip", files)
+    place(own_manifests, root, "ucf101", "UCF-101-midframes.zip", files, (4, 2), ("Apply Eye Makeup", "Yo Yo"))
     (root / "ucf101/split_zhou_UCF101.json").write_bytes(split)
     get("ucf101", root, progress=False)
     dataset = load_dataset("ucf101", root)
@@ -212,11 +201,8 @@ def test_ucf101(own_manifests, root):
 
 def test_resisc45(own_manifests, root):
     official = ("airplane", "sea_ice")
-    own_manifests.small("resisc45", 4, 4, ("airplane", "sea ice"))
-    unpin(own_manifests, "resisc45")
     files, lists = fakes.resisc45(official, {"train": 1, "val": 1, "test": 2})
-    (root / "resisc45").mkdir()
-    fakes.zipped(root / "resisc45/NWPU-RESISC45.zip", files)
+    place(own_manifests, root, "resisc45", "NWPU-RESISC45.zip", files, (4, 4), ("airplane", "sea ice"))
     with pytest.raises(FedCoPLError, match=r"train\.json cannot be fetched by a program: take it from ELEVATER"):
         get("resisc45", root, progress=False)
     for name, content in lists.items():
@@ -231,10 +217,8 @@ def test_resisc45(own_manifests, root):
 
 def test_cub(own_manifests, root):
     official = ("001.Black_footed_Albatross", "002.Laysan_Albatross")
-    own_manifests.small("cub", 4, 2, ("black footed albatross", "laysan albatross"))
-    unpin(own_manifests, "cub")
-    (root / "cub").mkdir()
-    fakes.tar(root / "cub/CUB_200_2011.tgz", fakes.cub(official, 3))
+    classes = ("black footed albatross", "laysan albatross")
+    place(own_manifests, root, "cub", "CUB_200_2011.tgz", fakes.cub(official, 3), (4, 2), classes)
     get("cub", root, progress=False)
     dataset = load_dataset("cub", root)
     assert labels_of(dataset) == ([0, 0, 1, 1], [0, 1])
@@ -284,8 +268,3 @@ class TestOwnFolder:
                 path.unlink()
         with pytest.raises(FedCoPLError, match="gives 4 training and 0 test images"):
             load_dataset(f"folder:{pictures}", root)
-
-
-def test_a_set_that_is_not_there_says_how_to_get_it(root):
-    with pytest.raises(FedCoPLError, match=r"cub is not in .*; fetch it with `fedcopl-lab data get cub`"):
-        load_dataset("cub", root)

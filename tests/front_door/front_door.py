@@ -1,4 +1,4 @@
-"""What is written by rule: the README's table of items, the notebooks' index, and the links in every notebook.
+"""What is written by rule: tables of the README and the docs, the notebooks' index, the links in every notebook.
 
 ``make docs`` writes them; tests only say whether they are current.
 """
@@ -77,6 +77,21 @@ def with_table(text: str, name: str, table: str) -> str:
     return f"{before}{start}{table}{end}{rest.split(end)[1]}"
 
 
+def verdicts_markdown() -> str:
+    """How many claims of each paper hold, by profile."""
+    from fedcopl_lab.paper import judged_claims, measured_claims, measured_profiles
+
+    words = ("holds", "does not hold", "within noise", "not tested")
+    lines = ["| paper | profile | hold | do not hold | within noise | not tested |", "|---|---|---|---|---|---|"]
+    papers = judged_claims().set_index("number")["paper"]
+    for name, shown in (("fedcopl", "FedCoPL"), ("sage", "SAGE")):
+        for profile in reversed(measured_profiles()):
+            verdicts = measured_claims(profile)
+            counts = verdicts[verdicts["number"].map(papers) == name]["verdict"].value_counts()
+            lines.append(f"| {shown} | `{profile}` | " + " | ".join(str(counts.get(word, 0)) for word in words) + " |")
+    return "\n".join(lines)
+
+
 def to_text(notebook: Notebook) -> str:
     """As Jupyter writes it."""
     return json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
@@ -96,16 +111,21 @@ def pages() -> dict[Path, str]:
     notebooks = read_notebooks()
     should = {NOTEBOOKS / f"{name}.ipynb": to_text(notebook) for name, notebook in linked(notebooks).items()}
     tables = {
-        ROOT / "README.md": {
-            "items": items_markdown(),
+        ROOT / "README.md": {"verdicts": verdicts_markdown()},
+        NOTEBOOKS / "README.md": {
+            "items": index(notebooks),
+            "every item": items_markdown().replace("](notebooks/", "]("),
+        },
+        ROOT / "figures" / "mini" / "README.md": {
             "mini": beside_markdown("fedcopl_main_table1", "mini"),
             "main Table 3 in mini": beside_markdown("fedcopl_main_table3", "mini"),
             "SAGE in mini": beside_markdown("sage_main_table1", "mini"),
             "claims in mini": claims_markdown("mini"),
             "run in mini": coverage_markdown("mini"),
-            "bench step": bench_markdown(pd.read_csv(ROOT / "figures" / "ours_bench_step.csv")),
         },
-        NOTEBOOKS / "README.md": {"items": index(notebooks)},
+        ROOT / "docs" / "performance.md": {
+            "bench step": bench_markdown(pd.read_csv(ROOT / "figures" / "ours_bench_step.csv"))
+        },
     }
     for path, named in tables.items():
         should[path] = path.read_text(encoding="utf-8")

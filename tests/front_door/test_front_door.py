@@ -3,6 +3,7 @@
 import contextlib
 import io
 import math
+import re
 from itertools import pairwise
 
 import pytest
@@ -12,7 +13,8 @@ from PIL import Image
 import fedcopl_lab as lab
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-TEN_LINES, OWN_IMAGES, OWN_METHOD = code_blocks(README)
+TEN_LINES, OWN_IMAGES = code_blocks(README)
+(OWN_METHOD,) = code_blocks((ROOT / "docs" / "extend.md").read_text(encoding="utf-8"))
 
 
 def said_by(code: str) -> str:
@@ -24,6 +26,21 @@ def said_by(code: str) -> str:
 def test_everything_written_by_rule_is_current() -> None:
     old = [str(path.relative_to(ROOT)) for path, text in pages().items() if path.read_text(encoding="utf-8") != text]
     assert not old, "write them with `make docs`"
+
+
+def test_the_readme_is_short_and_starts_with_the_two_commands() -> None:
+    lines = README.splitlines()
+    assert len(lines) <= 130
+    assert len(README.encode()) <= 7500
+    assert {"make reproduce", "make test"} <= {line.split("  ")[0] for line in lines[:25]}
+
+
+def test_every_link_of_the_pages_leads_to_a_file() -> None:
+    pages_with_links = [ROOT / "README.md", *ROOT.glob("docs/*.md"), ROOT / "notebooks/README.md"]
+    pages_with_links += [ROOT / "figures/mini/README.md", ROOT / "deployment/README.md"]
+    for page in pages_with_links:
+        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+            assert target.startswith("http") or (page.parent / target).exists(), f"{page.name}: {target}"
 
 
 def test_the_ten_lines_print_what_stands_below_them() -> None:

@@ -1,19 +1,15 @@
 """Semi-supervised tasks as small as they get: four channels, two steps, real digits."""
 
 import pytest
+from small_semi import config_of
 
-from fedcopl_lab import configure
-from fedcopl_lab.methods import SemiSetting, open_method
-from fedcopl_lab.methods._local_task import LocalTask
-from fedcopl_lab.methods._recipes import recipe_of
-
-TINY = {"width": 0.25, "rounds": 2, "n_probe": 20, "steps_per_epoch": 2}
+from fedcopl_lab.methods import RECIPES, LocalTask, SemiSetting, open_method
 
 
 @pytest.fixture
 def tiny_config():
     """Function: a method's configuration at the smallest size."""
-    return lambda method, **changes: configure("smoke", method=method, **{**TINY, **changes})
+    return lambda method, **changes: config_of(method, **({"steps_per_epoch": 2} | changes))
 
 
 @pytest.fixture
@@ -24,7 +20,7 @@ def start_task(tiny_config):
         config = tiny_config(method, **changes)
         setting = SemiSetting.of(config)
         model = dict(setting.new_model().state_dict()) if model is None else model
-        task = LocalTask(setting, recipe_of(method), client, round_index, model, received, memory)
+        task = LocalTask(setting, RECIPES[method], client, round_index, model, received, memory)
         if begun:
             task.recipe.begin(task)
         return task

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from small_semi import descend, same_models
 from torch.nn import functional as F
 
 from fedcopl_lab import FedCoPLError
@@ -81,17 +82,8 @@ def test_a_step_is_two_descents_written_out(start_task):
     loss = (per_image * surer.labels.used).mean() + 0.05 * agreement_loss(of_copy, weak, surer.agree, surer.ratio)
     descend(other, loss)  # the pull is 0 at the round's start, and so is its slope
     task.recipe.step(task, batch)
-    for ours, expected in ((task.model, supervised), (task.models["unsupervised"], other)):
-        for name, value in expected.state_dict().items():
-            assert torch.allclose(ours.state_dict()[name], value, atol=1e-5), name
+    same_models((task.model, supervised), (task.models["unsupervised"], other))
     assert task.send["pseudo-labels"] == surer.labels.used.sum()
-
-
-def descend(model, loss):
-    gradients = torch.autograd.grad(loss, list(model.parameters()))
-    with torch.no_grad():
-        for parameter, gradient in zip(model.parameters(), gradients, strict=True):
-            parameter -= 0.1 * (gradient + 1e-4 * parameter)
 
 
 def test_the_pull_holds_the_copy_back(start_task):

@@ -8,8 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from fedcopl_lab.methods._fedmatch import disagreement, initial_psi, nearest_clients, noise_image, voted_labels
-from fedcopl_lab.methods._packed import holds, packed, renamed, unpacked
+from fedcopl_lab.methods._fedmatch import (
+    disagreement,
+    holds,
+    initial_psi,
+    nearest_clients,
+    noise_image,
+    packed,
+    unpacked,
+    voted_labels,
+)
 from fedcopl_lab.methods._recipe import RoundEnd
 from fedcopl_lab.methods._semi_state import SemiState
 from fedcopl_lab.models import ResNet8
@@ -66,7 +74,6 @@ def test_packed_vectors_come_back_and_never_take_more_bytes_than_dense(values):
     assert not holds(tensors, "ps")
     assert torch.equal(unpacked(tensors, "psi", len(values)), vector)
     assert nbytes(tensors) == min(8 * sum(value != 0 for value in values), 4 * len(values))
-    assert torch.equal(unpacked(renamed(tensors, "psi", "other"), "other", len(values)), vector)
 
 
 def test_the_parts_add_up_to_the_model_and_psi_is_a_fifth_of_sigma_at_first(start_task):

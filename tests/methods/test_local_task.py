@@ -8,9 +8,8 @@ from small_semi import config_of
 from torch.nn import functional as F
 
 from fedcopl_lab import correct_pseudo_labels
-from fedcopl_lab.methods import RECIPES, SemiSetting, open_method
-from fedcopl_lab.methods._copies import load_values
-from fedcopl_lab.methods._local_task import LocalTask
+from fedcopl_lab.methods import RECIPES, LocalTask, SemiSetting, open_method
+from fedcopl_lab.models import load_values
 
 
 def task_of(config, client=0, round_index=0, momentum=None, memory=None, start=None):
@@ -30,7 +29,7 @@ def some_rounds():
 
 
 def drawn(task):
-    """All batches of the task's round; drawing them anew gives the same."""
+    """All batches of the task's round; drawing them again gives the same."""
     return list(task.batches())
 
 
@@ -200,9 +199,8 @@ def test_the_direction_of_the_divergence_reaches_the_baselines(method, some_roun
 
 
 def test_the_proximal_term_starts_at_zero_and_holds_back():
-    config = config_of("FedProx+FixMatch", mu_prox=1.0)
-    start = task_of(config).start
-    held, free = (task_of(one).run() for one in (config, replace(config, mu_prox=0.0)))
+    start = task_of(config_of("FedProx+FixMatch")).start
+    held, free = (task_of(config_of("FedProx+FixMatch", mu_prox=mu)).run() for mu in (1.0, 0.0))
     same = task_of(config_of("FixMatch-LPL")).run()
     assert all(torch.allclose(free.model[n], v, atol=1e-6) for n, v in same.model.items())
 

@@ -9,20 +9,25 @@ from small_semi import config_of
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.methods import RECIPES, SemiMethod, SemiState, open_method
 from fedcopl_lab.methods._local_task import LocalTask
+from fedcopl_lab.methods.protocol import draw_participants
 from fedcopl_lab.steps import average_models
+
+
+def weight_in(method, client):
+    return method.server.weight(len(method.setting.labelled(client)), len(method.setting.pool(client)))
 
 
 def test_a_round_sends_trains_merges_and_counts_bytes():
     method = open_method(config_of())
     state = method.initial_state()
     after, row = method.step(state)
-    participants = method.participants(0)
+    participants = draw_participants(method.config, method.config.seed, 0)
     assert row["participants"] == participants
     assert len(participants) == 8
     updates = [
         LocalTask(method.setting, method.recipe, k, 0, state.model, {}, {}, {}).run().model for k in participants
     ]
-    expected = average_models(updates, method.weights(participants))
+    expected = average_models(updates, torch.tensor([weight_in(method, k) for k in participants]))
     assert all(torch.equal(after.model[name], value) for name, value in expected.items())
     size = sum(value.nbytes for value in state.model.values())
     assert row["bytes_up"] == row["bytes_down"] == 8 * size
@@ -33,10 +38,9 @@ def test_a_round_sends_trains_merges_and_counts_bytes():
 
 def test_weights_are_the_sizes_that_the_configuration_names():
     method = open_method(config_of())
-    assert method.weights([0, 1]).tolist() == [66, 66]
-    assert SemiMethod(replace(method.setting, config=config_of(weight_by="uniform"))).weights([0]).tolist() == [1]
-    authors = SemiMethod(replace(method.setting, config=config_of(weight_by="authors")))
-    assert authors.weights([0]).tolist() == [2000 * 6 + 60]
+    assert [weight_in(method, k) for k in (0, 1)] == [66, 66]
+    for name, expected in (("uniform", 1), ("authors", 2000 * 6 + 60)):
+        assert weight_in(SemiMethod(replace(method.setting, config=config_of(weight_by=name))), 0) == expected
 
 
 @pytest.mark.parametrize("bn", ["local", "recalibrate"])
@@ -49,8 +53,8 @@ def test_running_statistics_can_stay_or_be_measured_anew(bn):
         assert not torch.equal(a.model["norm.running_mean"], b.model["norm.running_mean"])
         assert b.memories == {}
     else:
-        assert sorted(b.memories) == plain.participants(0)
-        client = plain.participants(0)[0]
+        assert sorted(b.memories) == draw_participants(plain.config, 0, 0)
+        client = draw_participants(plain.config, 0, 0)[0]
         kept = b.memories[client]["own statistics/norm.running_mean"]
         assert not torch.equal(kept, b.model["norm.running_mean"])
         task = LocalTask(other.setting, other.recipe, client, 1, b.model, {}, b.memories[client], {})

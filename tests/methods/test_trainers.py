@@ -126,7 +126,7 @@ def test_the_oracle_labels_the_same_images_truly():
 def test_a_label_row_counts_what_it_says():
     method = small(q_conf=0.5, q_ent=0.5)
     _, (row,) = after(method, 1)
-    labels, phase = row["labels"], method._label(method.initial_state())
+    labels, phase = row["labels"], method.round(method.initial_state()).labels
     for k in range(2):
         scores = method.setting.zero_shot_logits[method.setting.train_indices(k)]
         true = method.setting.dataset.labels[method.setting.train_indices(k)]
@@ -171,7 +171,7 @@ def test_exchanged_texts_are_tested_on_every_shard(changes):
     swapped = replace(state, clients={**state.clients, part: state.clients[part].roll(1, dims=0)})
     models = ClientModels(method.setting, swapped)
     assert list(models.evaluate(everywhere=False).per_client) == [table[k][k - 1] for k in range(3)]
-    weights = method._weights(state).double()
+    weights = state.quota.sum(dim=1).double()
     mean = torch.einsum("k,k...->...", weights / weights.sum(), state.clients[part].double()).float()
     same = replace(state, clients={**state.clients, part: mean.expand_as(state.clients[part])})
     found = ClientModels(method.setting, same).evaluate(everywhere=False).per_client

@@ -16,8 +16,8 @@ from fedcopl_lab import FedCoPLError
 from fedcopl_lab.data import read_manifest_table
 from fedcopl_lab.extras.embedded import evaluate_tiny
 from fedcopl_lab.extras.embedded.card import card_files
-from fedcopl_lab.models import _checkpoint, clip
-from fedcopl_lab.models._checkpoint import EMBEDDED_FOLDER, clip_from_bytes, fill_token_embedding
+from fedcopl_lab.models import checkpoint, clip
+from fedcopl_lab.models.checkpoint import EMBEDDED_FOLDER, clip_from_bytes, fill_token_embedding
 
 WEIGHTS = EMBEDDED_FOLDER / "tiny.safetensors"
 CARD = json.loads((EMBEDDED_FOLDER / "tiny.card.json").read_text(encoding="utf-8"))
@@ -161,7 +161,7 @@ def test_damaged_weights_are_refused(damage, tmp_path, fresh_loading):
         content[-1] ^= 1
     if damage != "missing":
         path.write_bytes(content if damage == "flipped" else content[:1000])
-    fresh_loading.setattr(clip, "EMBEDDED_FOLDER", tmp_path)
+    fresh_loading.setattr(checkpoint, "EMBEDDED_FOLDER", tmp_path)
     with pytest.raises(FedCoPLError) as caught:
         lab.load_clip("tiny")
     message = str(caught.value)
@@ -192,6 +192,6 @@ def test_dtypes_that_cannot_be_used():
 
 
 def test_initial_weights_follow_the_seed():
-    first, second, other = (_checkpoint.build_clip("tiny", seed, vocab_size=20) for seed in (1, 1, 2))
+    first, second, other = (checkpoint.build_clip("tiny", seed, vocab_size=20) for seed in (1, 1, 2))
     assert torch.equal(first.positional_embedding, second.positional_embedding)
     assert not torch.equal(first.positional_embedding, other.positional_embedding)

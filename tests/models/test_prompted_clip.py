@@ -199,19 +199,17 @@ def test_refuses_stacks_that_do_not_fit_each_other():
         prompted.text_features(text[:, :3])
 
 
-def test_token_features_hold_the_class_token_and_every_patch():
+def test_patch_features_under_a_prompt_are_those_of_the_plain_tower():
     model, tokenizer = random_clip(layers=2)
     prompted = PromptedCLIP(model, tokenizer, NAMES, n_text=4)
     _, visual = prompted.initial_prompts(torch.Generator().manual_seed(3))
     images = torch.randn(3, 3, 16, 16, dtype=torch.float64)
-    tokens = prompted.token_features(images, visual)
-    assert tokens.shape == (3, 5, 24)
-    assert (tokens[:, 0] - prompted.image_features(images, visual)).abs().max() <= 1e-12
     x = model.visual._embeds(images)
     first, second = model.visual.transformer.resblocks
     x = first(torch.cat([x, visual[0].expand(3, -1, -1)], dim=1))[:, :5]
     plain = F.normalize(model.visual.ln_post(second(x)) @ model.visual.proj, dim=-1)
-    assert (tokens - plain).abs().max() <= 1e-10
+    assert (prompted.patch_features(images, visual) - plain[:, 1:]).abs().max() <= 1e-10
+    assert (prompted.image_features(images, visual) - plain[:, 0]).abs().max() <= 1e-10
 
 
 def test_patch_features_leave_the_class_token_out():
@@ -222,7 +220,6 @@ def test_patch_features_leave_the_class_token_out():
     for k, batch in enumerate(images):
         patches = prompted.patch_features(batch, visual[k])
         assert patches.shape == (len(batch), 4, 24)
-        assert torch.equal(patches, prompted.token_features(batch, visual[k])[:, 1:])
         assert (together[k] - patches).abs().max() <= 1e-12
     without = PromptedCLIP(model, tokenizer, NAMES, n_text=4, n_visual=0)
     none = torch.zeros(without.visual_shape, dtype=torch.float64)
@@ -279,7 +276,7 @@ def test_resnet_takes_prompts_in_its_attention_pool_or_only_text(depth):
         assert (ours - theirs).abs().max() <= 1e-10
 
 
-def test_resnet_patches_are_positions_that_ask_the_attention_pool():
+def test_resnet_patches_are_the_attention_pool_with_a_query_per_position():
     model, tokenizer = random_resnet()
     prompted = PromptedCLIP(model, tokenizer, NAMES, n_text=4, n_visual=3)
     _, visual = prompted.initial_prompts(torch.Generator().manual_seed(1))
@@ -299,10 +296,6 @@ def test_resnet_refuses_what_it_does_not_have():
     model, tokenizer = random_resnet()
     with pytest.raises(FedCoPLError, match="visual_depth=2; a ModifiedResNet takes 1"):
         PromptedCLIP(model, tokenizer, NAMES, n_text=4, visual_depth=2)
-    prompted = PromptedCLIP(model, tokenizer, NAMES, n_text=4)
-    _, visual = prompted.initial_prompts(torch.Generator().manual_seed(1))
-    with pytest.raises(FedCoPLError, match="token_features needs patches"):
-        prompted.token_features(torch.randn(1, 3, 64, 64, dtype=torch.float64), visual)
 
 
 @pytest.mark.gpu

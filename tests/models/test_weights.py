@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.data import read_manifest_table
-from fedcopl_lab.models import _weights, clip
+from fedcopl_lab.models import clip, openai_weights
 
 SMALL = {
     "embed_dim": 16,
@@ -28,10 +28,10 @@ def _small_models(monkeypatch, tmp_path):
     real = open_clip.get_model_config
 
     def small(name):
-        return json.loads(json.dumps(SMALL)) if name in _weights.OPENAI_MODELS else real(name)
+        return json.loads(json.dumps(SMALL)) if name in openai_weights.OPENAI_MODELS else real(name)
 
     monkeypatch.setattr(open_clip, "get_model_config", small)
-    monkeypatch.setenv(_weights.WEIGHTS_FOLDER, str(tmp_path / "weights"))
+    monkeypatch.setenv(openai_weights.WEIGHTS_FOLDER, str(tmp_path / "weights"))
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "weights").mkdir()
     for cached in (clip._load_openai, clip._random):
@@ -44,12 +44,12 @@ def _small_models(monkeypatch, tmp_path):
 @pytest.fixture
 def trained():
     """Weights that differ from what a fresh model starts with."""
-    return {name: value.clone() for name, value in _weights.build_openai_clip(NAME, seed=5).state_dict().items()}
+    return {name: value.clone() for name, value in openai_weights.build_openai_clip(NAME, seed=5).state_dict().items()}
 
 
 def pin(monkeypatch, path):
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    monkeypatch.setattr(_weights, "openai_sha256", lambda name: digest)
+    monkeypatch.setattr(openai_weights, "openai_sha256", lambda name: digest)
 
 
 class Scripted(torch.nn.Module):
@@ -106,7 +106,7 @@ def test_openais_own_archive_after_its_checksum(tmp_path, trained, monkeypatch):
         lab.load_clip(NAME, weights=path)
     pin(monkeypatch, path)
     bundle = lab.load_clip(NAME)
-    assert bundle.sha256 == _weights.openai_sha256(NAME)
+    assert bundle.sha256 == openai_weights.openai_sha256(NAME)
     for name, value in bundle.model.state_dict().items():
         assert value.dtype == torch.float32
         assert torch.equal(value, trained[name].half().float()), name
@@ -186,7 +186,7 @@ def test_weights_that_want_another_activation(tmp_path, trained):
 
 def test_a_mismatch_stops():
     with pytest.raises(FedCoPLError, match="has the activation GELU; OpenAI's weights expect QuickGELU"):
-        _weights.check_quick_gelu(NAME, open_clip.CLIP(**SMALL))
+        openai_weights.check_quick_gelu(NAME, open_clip.CLIP(**SMALL))
 
 
 @pytest.mark.parametrize("name", ["tiny", NAME])
@@ -210,7 +210,7 @@ def test_a_run_takes_random_weights_only_when_told(store):
     assert random.key != lab.run(lab.configure("smoke", **short), store, progress=False).key
 
 
-@pytest.mark.parametrize("name", _weights.OPENAI_MODELS)
+@pytest.mark.parametrize("name", openai_weights.OPENAI_MODELS)
 def test_manifests_name_the_file_and_agree_with_open_clip(name):
     table = read_manifest_table(name)
     assert table["kind"] == "weights"

@@ -74,7 +74,9 @@ def test_the_fully_labelled_reference_is_one_run_for_both_ratios():
         return {config for cell, config in item(name).runs("smoke") if cell.series == "FedAvg-SL"}
 
     assert references("sage_main_table1") == references("sage_supp_table8")
-    labelled = {config.label_share for cell, config in item("sage_supp_table8").runs("smoke") if cell.series == "SAGE"}
+    labelled = {
+        config.label_fraction for cell, config in item("sage_supp_table8").runs("smoke") if cell.series == "SAGE"
+    }
     assert labelled == {0.2}
 
 

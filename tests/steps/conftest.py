@@ -9,7 +9,7 @@ import torch
 
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.extras.bench.plain_prompted import PlainPromptedCLIP
-from fedcopl_lab.models.prompted_clip import PromptedCLIP
+from fedcopl_lab.models import PromptedCLIP
 
 NAMES = ["zero", "forest-fire", "a very long name"]
 

@@ -4,35 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from small_round import LABELS, config_of, plain_images, start_of, trained
 from torch.nn import functional as F
 
-from fedcopl_lab import PromptState, PseudoLabels, configure, train_round
-from fedcopl_lab.models.prompted_clip import PromptedCLIP
+from fedcopl_lab import PseudoLabels, configure, train_round
 from fedcopl_lab.steps import ImageCache, Scorer, label_loss, learning_rate, proximal_term, transport_plan
-
-LABELS = PseudoLabels(indices=torch.tensor([7, 0, 2, 3, 8, 5, 1]), labels=torch.tensor([0, 0, 1, 1, 2, 2, 2]))
-
-
-def config_of(method="PromptFL", **changes):
-    return configure("smoke", method=method, n_text=4, n_visual=3, batch_size=3, local_epochs=2, **changes)
-
-
-def start_of(small, method="PromptFL", visual=True):
-    prompted = small.prompted if visual else plain_images(small)
-    text, own = prompted.initial_prompts(torch.Generator().manual_seed(1))
-    local = prompted.initial_prompts(torch.Generator().manual_seed(2))[0] if method == "FedOTP" else None
-    return PromptState(text=text, visual=own, text_local=local)
-
-
-def plain_images(small):
-    return PromptedCLIP(small.model, small.tokenizer, small.prompted.class_names, n_text=4, n_visual=0)
-
-
-def trained(small, config, state=None, labels=LABELS, **changes):
-    state = state or start_of(small, config.method)
-    stream = torch.Generator().manual_seed(9)
-    prompted = changes.pop("prompted", small.prompted)
-    return train_round(prompted, small.images, labels, state, config=config, generator=stream, **changes)
 
 
 def whole_batch(**changes):

@@ -5,7 +5,7 @@ import torch
 
 from fedcopl_lab import draw_resnet8
 from fedcopl_lab.data import ChannelStatistics
-from fedcopl_lab.steps import _models, average_models, model_scores, recalibrate
+from fedcopl_lab.steps import _model_scores, average_models, model_scores, recalibrate
 
 PLAIN = ChannelStatistics(mean=torch.zeros(3), std=torch.ones(3))
 
@@ -55,7 +55,7 @@ def test_refuses_no_model_and_different_models(refused):
 def test_scores_in_portions_are_those_of_one_forward_pass(monkeypatch):
     model = draw_resnet8(4, 4, torch.Generator().manual_seed(0)).train()
     images = pictures()
-    monkeypatch.setattr(_models, "IMAGES_PER_FORWARD", 5)
+    monkeypatch.setattr(_model_scores, "IMAGES_PER_FORWARD", 5)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     scores = model_scores(model, images, PLAIN)
     assert model.training
@@ -75,7 +75,7 @@ def test_recalibrated_statistics_are_those_of_the_images(monkeypatch):
     assert torch.allclose(buffers["norm.running_mean"], stem.mean(dim=(0, 2, 3)), atol=1e-5)
     assert torch.allclose(buffers["norm.running_var"], stem.var(dim=(0, 2, 3)), atol=1e-4)
     assert model.norm.momentum == 0.1
-    monkeypatch.setattr(_models, "IMAGES_PER_FORWARD", 5)
+    monkeypatch.setattr(_model_scores, "IMAGES_PER_FORWARD", 5)
     portions = recalibrate(model, images, PLAIN)
     assert int(portions["norm.num_batches_tracked"]) == 4
     assert torch.allclose(portions["norm.running_mean"], buffers["norm.running_mean"], atol=1e-5)

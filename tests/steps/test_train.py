@@ -5,25 +5,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from small_round import LABELS, config_of, start_of, stream, trained
 from torch.nn import functional as F
 
 from fedcopl_lab import PromptState, PseudoLabels, configure, train_round
 from fedcopl_lab.steps import learning_rate
-
-LABELS = PseudoLabels(indices=torch.tensor([7, 0, 2, 3, 8, 5, 1]), labels=torch.tensor([0, 0, 1, 1, 2, 2, 2]))
-
-
-def config_of(**changes):
-    return configure("smoke", n_text=4, n_visual=3, batch_size=3, local_epochs=2, **changes)
-
-
-def start_of(small, **changes):
-    text, visual = small.prompted.initial_prompts(torch.Generator().manual_seed(1))
-    return PromptState(text=text, visual=visual, **changes)
-
-
-def stream(seed=9):
-    return torch.Generator().manual_seed(seed)
 
 
 def by_hand(small, state, config, generator):
@@ -63,7 +49,7 @@ def test_equals_sgd_by_hand(small, round_index, changes):
     config = config_of(**changes)
     state = start_of(small, round=round_index)
     (text, visual), speed, losses = by_hand(small, state, config, stream())
-    update = train_round(small.prompted, small.images, LABELS, state, config=config, generator=stream())
+    update = trained(small, config, state)
     assert (update.text - text).abs().max() <= 1e-10
     assert (update.visual - visual).abs().max() <= 1e-10
     assert (update.momentum["text"] - speed[0]).abs().max() <= 1e-10
@@ -77,80 +63,52 @@ def test_equals_sgd_by_hand(small, round_index, changes):
 def test_momentum_that_is_carried_in_continues_the_run(small):
     shared = {"refresh_every": 2, "rounds": 2}
     generator = stream()
-    first = train_round(
-        small.prompted, small.images, LABELS, start_of(small), config=config_of(**shared), generator=generator
-    )
-    second = train_round(
-        small.prompted,
-        small.images,
-        LABELS,
-        PromptState(text=first.text, visual=first.visual, round=1, momentum=first.momentum),
-        config=config_of(**shared),
-        generator=generator,
-    )
-    longer = replace(config_of(refresh_every=1, rounds=1), local_epochs=4)
-    whole = train_round(small.prompted, small.images, LABELS, start_of(small), config=longer, generator=stream())
+    first = trained(small, config_of(**shared), generator=generator)
+    resumed = PromptState(text=first.text, visual=first.visual, round=1, momentum=first.momentum)
+    second = trained(small, config_of(**shared), resumed, generator=generator)
+    whole = trained(small, config_of(refresh_every=1, rounds=1, local_epochs=4))
     assert torch.equal(second.text, whole.text)
     assert torch.equal(second.visual, whole.visual)
     assert torch.equal(second.momentum["text"], whole.momentum["text"])
     assert first.epoch_losses + second.epoch_losses == whole.epoch_losses
-    forgetful = train_round(
-        small.prompted,
-        small.images,
-        LABELS,
-        PromptState(text=first.text, visual=first.visual, round=1),
-        config=config_of(**shared),
-        generator=stream(),
-    )
+    forgetful = trained(small, config_of(**shared), replace(resumed, momentum={}))
     assert not torch.equal(forgetful.text, whole.text)
 
 
 def test_leaves_what_it_was_given_as_it_was(small):
-    config = config_of()
     buffers = {"text": torch.ones(small.prompted.text_shape).double()}
     buffers["visual"] = torch.ones(small.prompted.visual_shape).double()
     state = start_of(small, momentum=buffers)
     given = [state.text, state.visual, *buffers.values(), small.images, *small.model.parameters()]
     before = [value.clone() for value in given]
-    update = train_round(small.prompted, small.images, LABELS, state, config=config, generator=stream())
+    update = trained(small, config_of(), state)
     assert all(torch.equal(a, b) for a, b in zip(given, before, strict=True))
     assert not any(value.requires_grad for value in (update.text, update.visual, *update.momentum.values()))
     assert all(parameter.grad is None for parameter in small.model.parameters())
 
 
 def test_the_generator_alone_decides_the_batches(small):
-    config = config_of()
-
     def prompts(seed):
         torch.manual_seed(int(torch.randint(99, (1,))))
-        return train_round(
-            small.prompted, small.images, LABELS, start_of(small), config=config, generator=stream(seed)
-        ).text
+        return trained(small, config_of(), generator=stream(seed)).text
 
     assert torch.equal(prompts(1), prompts(1))
     assert not torch.equal(prompts(1), prompts(2))
 
 
 def test_image_tokens_train_like_their_pixels(small):
-    config = config_of()
-    results = [
-        train_round(small.prompted, images, LABELS, start_of(small), config=config, generator=stream()).text
-        for images in (small.images, small.prompted.image_tokens(small.images))
-    ]
-    assert torch.equal(*results)
+    tokens = small.prompted.image_tokens(small.images)
+    assert torch.equal(trained(small, config_of(), images=tokens).text, trained(small, config_of()).text)
 
 
 def test_without_momentum_there_is_no_buffer(small):
-    update = train_round(
-        small.prompted, small.images, LABELS, start_of(small), config=config_of(momentum=0.0), generator=stream()
-    )
-    assert update.momentum == {}
+    assert trained(small, config_of(momentum=0.0)).momentum == {}
 
 
 def test_refuses_to_train_on_nothing(small, refused):
     nothing = PseudoLabels(indices=torch.tensor([], dtype=torch.long), labels=torch.tensor([], dtype=torch.long))
     with refused("0 pseudo-labelled images", "at least one", "lower q_conf"):
-        train_round(small.prompted, small.images, nothing, start_of(small), config=config_of(), generator=stream())
+        trained(small, config_of(), labels=nothing)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -160,7 +118,7 @@ def test_refuses_a_loss_that_is_no_number(small, refused, bad):
     state = start_of(small)
     before = state.text.clone()
     with refused("epoch 1 is nan", "expected a number", "lower lr="):
-        train_round(small.prompted, images, LABELS, state, config=config_of(), generator=stream())
+        trained(small, config_of(), state, images=images)
     assert torch.equal(state.text, before)
 
 
@@ -202,12 +160,11 @@ def stack_of(small, momentum=False):
 @pytest.mark.parametrize("momentum", [False, True])
 def test_a_stack_of_clients_trains_as_one_by_one(small, momentum):
     config, states = config_of(), stack_of(small, momentum)
-    together = train_round(
-        small.prompted, [small.images] * 3, SETS, states, config=config, generator=[stream(k) for k in range(3)]
-    )
+    streams = [stream(k) for k in range(3)]
+    together = trained(small, config, states, SETS, images=[small.images] * 3, generator=streams)
     assert [update.n_steps for update in together] == [6, 2, 4]
     for k, update in enumerate(together):
-        alone = train_round(small.prompted, small.images, SETS[k], states[k], config=config, generator=stream(k))
+        alone = trained(small, config, states[k], SETS[k], generator=stream(k))
         assert (update.text - alone.text).abs().max() <= 1e-10
         assert (update.visual - alone.visual).abs().max() <= 1e-10
         for part in ("text", "visual"):
@@ -217,10 +174,8 @@ def test_a_stack_of_clients_trains_as_one_by_one(small, momentum):
 
 
 def test_a_stack_of_one_is_the_client_itself(small):
-    one = train_round(
-        small.prompted, [small.images], [LABELS], [start_of(small)], config=config_of(), generator=[stream()]
-    )
-    alone = train_round(small.prompted, small.images, LABELS, start_of(small), config=config_of(), generator=stream())
+    one = trained(small, config_of(), [start_of(small)], [LABELS], images=[small.images], generator=[stream()])
+    alone = trained(small, config_of())
     assert torch.equal(one[0].text, alone.text)
     assert torch.equal(one[0].visual, alone.visual)
 

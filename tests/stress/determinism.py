@@ -92,10 +92,9 @@ class PowerCutError(Exception):
 
 def stopped_and_resumed(configs: Configs, folder: Path) -> None:
     """A run goes one round at a time, each in what could be another process: nothing stays in memory but caches."""
-    from fedcopl_lab.methods import PromptMethod, SemiMethod
+    from fedcopl_lab.methods import Method
 
-    for kind in (PromptMethod, SemiMethod):
-        kind.step = _one_step_a_call(kind.step)  # type: ignore[method-assign]
+    Method.step = _one_step_a_call(Method.step)  # type: ignore[method-assign]
     for config in configs:
         for _ in range(config.rounds + 1):
             _STEPS.clear()
@@ -121,19 +120,14 @@ def _one_step_a_call(step: Callable[..., Any]) -> Callable[..., Any]:
 
 def permuted(configs: Configs, folder: Path) -> None:
     """A round's clients train from the last to the first; what the server receives keeps its order."""
-    from fedcopl_lab.methods import PromptMethod, SemiMethod
+    from fedcopl_lab.methods.protocol import InProcess
 
-    prompting, semi = PromptMethod._train, SemiMethod._train
+    ask = InProcess.ask
 
-    def backwards(self: Any, state: Any, participants: list[int]) -> Any:
-        updates, momentum = prompting(self, state, participants[::-1])
-        return {client: updates[client] for client in participants}, momentum
+    def backwards(self: Any, letters: dict[int, Any], expected: Any) -> Any:
+        return ask(self, dict(reversed(letters.items())), expected)
 
-    def semi_backwards(self: Any, state: Any, messages: dict[int, Any]) -> Any:
-        updates, momentum = semi(self, state, dict(reversed(messages.items())))
-        return {client: updates[client] for client in messages}, momentum
-
-    PromptMethod._train, SemiMethod._train = backwards, semi_backwards  # type: ignore[method-assign]
+    InProcess.ask = backwards  # type: ignore[method-assign]
     compute(configs, folder)
 
 

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from workloads import PROMPTING, SAGE, patched
 
 import fedcopl_lab as lab
 from fedcopl_lab._identity import key_of
-from fedcopl_lab.methods import PromptMethod
+from fedcopl_lab.methods import PromptClient
+from fedcopl_lab.methods.protocol import Letter, Tensors
 from fedcopl_lab.store import Store
 
 N_IMAGES = 300
@@ -55,22 +57,23 @@ def _bad_images(folder: Path) -> str:
 
 @fault("a client left without selected samples")
 def _nothing_selected(folder: Path) -> str:
-    from fedcopl_lab.methods import _prompting
-
-    make = _prompting.make_labels
-
-    def without_first(*args: object, **kwargs: object) -> object:
-        phase = make(*args, **kwargs)  # type: ignore[arg-type]
-        return replace(phase, labels=(_empty(phase.labels[0]), *phase.labels[1:]))
-
-    with patched((_prompting, "make_labels", without_first)):
+    with patched((PromptClient, "_select", _selecting_nothing(lambda client, letter: client.client == 0))):
         done = run(folder / "store", PROMPTING)
     assert all(row["participants"] == [1, 2] for row in done.records())
     return "left out of the round, the others train and are averaged"
 
 
-def _empty(labels: lab.PseudoLabels) -> lab.PseudoLabels:
-    return replace(labels, indices=labels.indices[:0], labels=labels.labels[:0])
+def _selecting_nothing(hit: Callable[[PromptClient, Letter], bool]) -> Callable[[PromptClient, Letter], Tensors]:
+    select = PromptClient._select
+
+    def selected(self: PromptClient, letter: Letter) -> Tensors:
+        entry = select(self, letter)
+        if not hit(self, letter):
+            return entry
+        empty = {name: entry[name][:0] for name in ("indices", "labels")}
+        return entry | empty | {"selected": torch.tensor(0)}
+
+    return selected
 
 
 @fault("a shard without test images")
@@ -96,13 +99,7 @@ def _no_tests(folder: Path) -> str:
 @fault("all clients of a round failing")
 def _all_fail(folder: Path) -> str:
     expected = whole(folder / "whole", PROMPTING)
-    label = PromptMethod._label
-
-    def nothing_later(self: PromptMethod, state: lab.PromptState) -> object:
-        phase = label(self, state)  # type: ignore[arg-type]
-        return replace(phase, labels=tuple(map(_empty, phase.labels))) if state.round == 1 else phase
-
-    with patched((PromptMethod, "_label", nothing_later)):
+    with patched((PromptClient, "_select", _selecting_nothing(lambda client, letter: letter.round == 1))):
         text = refused(lambda: run(folder / "store", PROMPTING), "round 2", "0 pseudo-labelled images")
     assert Store(folder / "store").runs()[0].rounds_done() == 1
     run(folder / "store", PROMPTING)
@@ -112,11 +109,11 @@ def _all_fail(folder: Path) -> str:
 
 @fault("an error of one client")
 def _one_fails(folder: Path) -> str:
-    from fedcopl_lab.methods import _prompting
+    from fedcopl_lab.methods import prompt_client
 
     config = replace(PROMPTING, clients_per_forward=1)  # the fifth call is that of client 1 in round 2
     expected = whole(folder / "whole", config)
-    train, calls = _prompting.train_round, [0]
+    train, calls = prompt_client.train_round, [0]
 
     def fails(*args: object, **kwargs: object) -> object:
         calls[0] += 1
@@ -124,7 +121,7 @@ def _one_fails(folder: Path) -> str:
             raise MemoryError("no memory for client 1")
         return train(*args, **kwargs)  # type: ignore[call-overload]
 
-    with patched((_prompting, "train_round", fails)):
+    with patched((prompt_client, "train_round", fails)):
         try:
             run(folder / "store", config)
         except MemoryError as error:

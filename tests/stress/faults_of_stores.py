@@ -88,17 +88,17 @@ def _newer(folder: Path) -> str:
 
 @fault("two and eight processes on one store")
 def _many_processes(folder: Path) -> str:
-    from fedcopl_lab.engine import _local
+    from fedcopl_lab.engine import _run
 
     expected = whole(folder / "whole")
-    compute = _local._compute
+    compute = _run._compute
 
     def work(store: Path, number: int) -> int:
         def counted(config: lab.RunConfig, stored: Run, progress: bool) -> None:
             (store / f"computed by {number}").write_text(stored.key)
             compute(config, stored, progress)
 
-        _local._compute = counted
+        _run._compute = counted
         return int(not run(store).complete)
 
     for n in (2, 8):

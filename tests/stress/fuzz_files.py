@@ -43,7 +43,7 @@ VERBS = (
 def _command_line(draw: random.Random, folder: Path) -> Case:
     from fedcopl_lab import engine
     from fedcopl_lab.cli import main
-    from fedcopl_lab.engine import _local
+    from fedcopl_lab.engine import _run
 
     verb = draw.choice(VERBS)
     arguments = [word for word in verb if not word.startswith("-")]
@@ -58,7 +58,7 @@ def _command_line(draw: random.Random, folder: Path) -> Case:
 
     def case() -> None:
         before = snapshot(folder)
-        with patched((_local, "_compute", stop), (engine, "sweep", stop), (engine, "measure_rates", stop),
+        with patched((_run, "_compute", stop), (engine, "sweep", stop), (engine, "measure_rates", stop),
                      (engine, "bench_step", stop), (engine, "bench_sage", stop)):  # fmt: skip
             try:
                 status = main(arguments)
@@ -72,7 +72,6 @@ def _command_line(draw: random.Random, folder: Path) -> Case:
 
 @target("manifest")
 def _manifest(draw: random.Random, folder: Path) -> Case:
-    import fedcopl_lab.data._fetch as fetching
     from fedcopl_lab.data import _manifests as manifests
     from fedcopl_lab.data import known_manifests, load_manifest, manifest_folder
     from fedcopl_lab.data._fetch import download_of
@@ -89,7 +88,7 @@ def _manifest(draw: random.Random, folder: Path) -> Case:
         return lambda: _checked(name, table)
 
     def case() -> None:
-        with patched((manifests, "manifest_folder", lambda: folder), (fetching, "manifest_folder", lambda: folder)):
+        with patched((manifests, "manifest_folder", lambda: folder)):
             load_manifest(name)
             download_of(name)
 
@@ -98,8 +97,7 @@ def _manifest(draw: random.Random, folder: Path) -> Case:
 
 def _checked(name: str, table: dict[str, Any]) -> None:
     from fedcopl_lab.data._fields import Fields
-    from fedcopl_lab.data._files import source_files
-    from fedcopl_lab.data._manifests import _checked_manifest
+    from fedcopl_lab.data._manifests import _checked_manifest, source_files
 
     fields = Fields(Path(f"{name}.toml"), table)
     source_files(fields)
@@ -148,7 +146,7 @@ def _stored_run(draw: random.Random, folder: Path) -> Case:
 
 @target("weights file")
 def _weights(draw: random.Random, folder: Path) -> Case:
-    from fedcopl_lab.models import _weights as weights
+    from fedcopl_lab.models import openai_weights as weights
 
     right = folder / "right.pt"
     suffix = draw.choice((".pt", ".safetensors"))
@@ -166,7 +164,7 @@ def _weights(draw: random.Random, folder: Path) -> Case:
 @target("embedded checkpoint")
 def _embedded(draw: random.Random, folder: Path) -> Case:
     from fedcopl_lab.data import read_manifest_table
-    from fedcopl_lab.models._checkpoint import EMBEDDED_FOLDER, read_checked
+    from fedcopl_lab.models.checkpoint import EMBEDDED_FOLDER, read_checked
 
     path = folder / "tiny.safetensors"
     right = (EMBEDDED_FOLDER / "tiny.safetensors").read_bytes()
@@ -217,7 +215,7 @@ def _pickle(draw: random.Random, folder: Path) -> Case:
 
     import fakes
 
-    from fedcopl_lab.data._arrays import _ArraysOnly
+    from fedcopl_lab.data._readers import _ArraysOnly
 
     content = damaged(draw, fakes.cifar10(per_batch=1)["cifar-10-batches-py/data_batch_1"])
 

@@ -11,7 +11,7 @@ import pytest
 
 import fedcopl_lab
 from fedcopl_lab import FedCoPLError
-from fedcopl_lab.data._arrays import _ArraysOnly
+from fedcopl_lab.data._readers import _ArraysOnly
 from fedcopl_lab.paper import find_items, measured, measured_runs
 from fedcopl_lab.report import write_report
 

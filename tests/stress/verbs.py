@@ -26,8 +26,8 @@ entry()
 """
 _OWN_MANIFESTS = """
 from pathlib import Path
-import fedcopl_lab.data._fetch as fetching, fedcopl_lab.data._manifests as manifests
-fetching.manifest_folder = manifests.manifest_folder = lambda: Path({folder!r})
+import fedcopl_lab.data._manifests as manifests
+manifests.manifest_folder = lambda: Path({folder!r})
 """
 
 

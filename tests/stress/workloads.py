@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import fedcopl_lab as lab
-from fedcopl_lab.methods import PromptMethod, SemiMethod, open_method
+from fedcopl_lab.methods import PromptClient, PromptServer, SageClient, open_method
 from fedcopl_lab.methods._predicting import ClientModels
 from fedcopl_lab.store import Store
 
@@ -89,20 +89,20 @@ def families(scratch: Path, url: str) -> tuple[Family, ...]:
         url: address of a server of ``scratch / "served"``.
     """
     import fedcopl_lab.data._fetch as fetching
-    from fedcopl_lab.engine import _local
-    from fedcopl_lab.models import _checkpoint
+    from fedcopl_lab.engine import _run
+    from fedcopl_lab.models import checkpoint
     from fedcopl_lab.report import _page, _save
 
     return (
-        Family("labels", compute(PROMPTING), ((PromptMethod, "_label"),)),
-        Family("training", compute(PROMPTING, SAGE), ((PromptMethod, "_train"), (SemiMethod, "_train"))),
+        Family("labels", compute(PROMPTING), ((PromptServer, "_label"),)),
+        Family("training", compute(PROMPTING, SAGE), ((PromptClient, "work_together"), (SageClient, "_train"))),
         Family("evaluation", compute(PROMPTING), ((ClientModels, "evaluate"),)),
         Family(
-            "store write", compute(SAGE), ((sys.modules["fedcopl_lab.store"], "write_atomic"), (_local, "write_atomic"))
+            "store write", compute(SAGE), ((sys.modules["fedcopl_lab.store"], "write_atomic"), (_run, "write_atomic"))
         ),
         Family("export", exporting(scratch), ((sys.modules["fedcopl_lab.paper.measured"], "write_atomic"),)),
         Family("figure write", drawing, ((_save, "write_atomic"), (_page, "write_atomic"))),
-        Family("checkpoint", training_a_model, ((_checkpoint, "write_atomic"),), (".card.json", ".md")),
+        Family("checkpoint", training_a_model, ((checkpoint, "write_atomic"),), (".card.json", ".md")),
         Family("download", downloading(scratch, url), ((fetching, "fetch"), (fetching, "unpack"))),
     )
 
@@ -154,7 +154,7 @@ def training_a_model(folder: Path) -> object:
 
 def small_card(trained: Any, recipe: Any, minutes: float, n_bytes: int) -> dict[str, Any]:
     """The card of a model in the package, with this model's checksum."""
-    from fedcopl_lab.models._checkpoint import EMBEDDED_FOLDER
+    from fedcopl_lab.models.checkpoint import EMBEDDED_FOLDER
 
     card = json.loads((EMBEDDED_FOLDER / "tiny.card.json").read_text(encoding="utf-8"))
     return card | {"sha256": trained.sha256}
@@ -168,7 +168,7 @@ def downloading(scratch: Path, url: str) -> Work:
     folder = small_manifests(scratch, url)
 
     def work(root: Path) -> object:
-        with patched((manifests, "manifest_folder", lambda: folder), (fetching, "manifest_folder", lambda: folder)):
+        with patched((manifests, "manifest_folder", lambda: folder)):
             return fetching.get("cinic10", root, progress=False)
 
     return work

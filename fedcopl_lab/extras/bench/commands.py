@@ -18,8 +18,7 @@ def bench(options: argparse.Namespace) -> int:
     os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # torch's profiler talks on stderr
     import torch
 
-    from fedcopl_lab.engine import environment
-    from fedcopl_lab.engine._local import check_device
+    from fedcopl_lab.engine import check_device, environment
     from fedcopl_lab.extras.bench import bench_step
     from fedcopl_lab.extras.bench.picture import draw_bench
     from fedcopl_lab.report.looks import file_bytes

@@ -12,9 +12,8 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
 from fedcopl_lab.config import SageConfig
-from fedcopl_lab.data import ChannelStatistics, StrongDraws, WeakDraws
-from fedcopl_lab.data._pillow_views import plain_strong, plain_weak
-from fedcopl_lab.data._views import PAD_SHARE, holes
+from fedcopl_lab.data import PAD_SHARE, ChannelStatistics, StrongDraws, WeakDraws, holes
+from fedcopl_lab.extras.bench.pillow_views import plain_strong, plain_weak
 from fedcopl_lab.models import ResNet8
 
 WORKERS = 2

@@ -19,7 +19,7 @@ def plan(options: argparse.Namespace) -> int:
     os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # torch's profiler talks on stderr
     import torch
 
-    from fedcopl_lab.engine._local import check_device
+    from fedcopl_lab.engine import check_device
     from fedcopl_lab.extras.bench.run_plan import shape_of
 
     check_device(options.device)

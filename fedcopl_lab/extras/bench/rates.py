@@ -14,8 +14,8 @@ from fedcopl_lab.engine._memory import base_bytes, keep_freed_memory, profiled
 from fedcopl_lab.extras.bench.flops import SHAPES, Shape
 from fedcopl_lab.extras.bench.step import class_names, timed
 from fedcopl_lab.models import CLIPBundle, PromptedCLIP, load_clip
-from fedcopl_lab.models._layers import Layer
-from fedcopl_lab.models._towers import ViTTower
+from fedcopl_lab.models.layers import Layer
+from fedcopl_lab.models.towers import ViTTower
 from fedcopl_lab.seeding import torch_generator
 
 TIMED_IMAGES = 16

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.data import load_dataset
-from fedcopl_lab.data._subset import counts_of, split_name
+from fedcopl_lab.data import counts_of, load_dataset, split_name
 from fedcopl_lab.extras.bench.flops import SHAPES, Shape
 from fedcopl_lab.extras.bench.rates import Rates
 from fedcopl_lab.methods._setting import IMAGES_PER_FORWARD

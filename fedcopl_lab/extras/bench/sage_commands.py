@@ -18,8 +18,7 @@ def bench(options: argparse.Namespace) -> int:
     """Time the forms that were asked for; write a table and where it comes from."""
     import torch
 
-    from fedcopl_lab.engine import environment
-    from fedcopl_lab.engine._local import check_device
+    from fedcopl_lab.engine import check_device, environment
     from fedcopl_lab.extras.bench import bench_sage
 
     check_device(options.device)

@@ -16,7 +16,7 @@ from fedcopl_lab.engine._memory import base_bytes, keep_freed_memory, profiled
 from fedcopl_lab.extras.bench.step import timed
 from fedcopl_lab.methods import SemiMethod, SemiSetting
 from fedcopl_lab.methods._local_task import LocalTask
-from fedcopl_lab.methods._semi import exact_convolutions
+from fedcopl_lab.methods.sage_client import exact_convolutions
 from fedcopl_lab.steps import model_scores
 
 TIMED_LABELLED, TIMED_UNLABELLED = 32, 64
@@ -88,13 +88,13 @@ def _shrunk(config: SageConfig, side: int, factor: float) -> SageConfig:
     if config.method == "SAGE":  # runs that differ in these alone are measured once
         own |= {"kappa": 1.0, "fixed_weight": None, "use_cpg": True, "use_cdsc": True}
     if config.method == "FedMatch":
-        own["fedmatch_lookup_every"] = 1  # helpers from the second round on
+        own["fedmatch"] = replace(config.fedmatch, lookup_every=1)  # helpers from the second round on
     if config.method == "FedLabel":
-        own["fedlabel_burn_in"] = 0
+        own["fedlabel"] = replace(config.fedlabel, burn_in=0)
     return replace(
-        config, profile="plan", dataset="digits", image_size=side, seed=0, scheme="iid", alpha=None, label_share=0.5,
+        config, profile="plan", dataset="digits", image_size=side, seed=0, scheme="iid", alpha=None, label_fraction=0.5,
         labelled_per_class=None, labelled_in_pool=True, partition_mode="paper", norm="matched", participation=1.0,
-        n_clients=config.fedmatch_helpers + 1 if config.method == "FedMatch" else 1, rounds=4, local_epochs=1,
+        n_clients=config.fedmatch.helpers + 1 if config.method == "FedMatch" else 1, rounds=4, local_epochs=1,
         batch_size=max(round(config.batch_size / factor), 1),
         unlabelled_batch_size=max(round(config.unlabelled_batch_size / factor), 1),
         epoch_rule="one_pass", supervised_schedule="matched_iterations", steps_per_epoch=1, n_probe=0, compile=False,
@@ -149,7 +149,7 @@ def _noise(config: SageConfig) -> SemiSetting:
     dataset = replace(
         digits, images=images, train_indices=digits.train_indices[:n_train], test_indices=digits.test_indices[:_SCORED]
     )
-    federation = partition(dataset, "iid", config.n_clients, label_fraction=config.label_share)
+    federation = partition(dataset, "iid", config.n_clients, label_fraction=config.label_fraction)
     found = channel_statistics(dataset, "train")
     statistics_ = ChannelStatistics(mean=found.mean.to(config.device), std=found.std.to(config.device))
     device = config.device

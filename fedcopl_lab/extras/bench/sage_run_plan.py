@@ -3,14 +3,13 @@
 import math
 
 from fedcopl_lab.config import SageConfig
-from fedcopl_lab.data import known_manifests, load_dataset, load_manifest
-from fedcopl_lab.data._subset import counts_of, split_name
+from fedcopl_lab.data import counts_of, known_manifests, load_dataset, load_manifest, split_name
 from fedcopl_lab.extras.bench.run_plan import RunPlan
 from fedcopl_lab.extras.bench.sage_rates import SemiRates, measure_semi_rates
 from fedcopl_lab.methods import RECIPES
 from fedcopl_lab.methods._batches import VIEWS_AT_ONCE
 from fedcopl_lab.methods._semi_setting import pool_steps
-from fedcopl_lab.steps._models import IMAGES_PER_FORWARD
+from fedcopl_lab.steps import IMAGES_PER_FORWARD
 
 _REPORTS = 2  # of pool images: by the model a client starts from and by its trained one
 _MODELS = 6  # in training, frozen, merged, sums in float64, and the stored state
@@ -76,7 +75,7 @@ def _pool(config: SageConfig, n_train: int) -> int:
 
 def _labelled(config: SageConfig, n_train: int) -> int:
     """Labelled images of a client; ten classes where a number per class is given."""
-    everyone = config.label_share * n_train if config.labelled_per_class is None else 10 * config.labelled_per_class
+    everyone = config.label_fraction * n_train if config.labelled_per_class is None else 10 * config.labelled_per_class
     return max(round(everyone / config.n_clients), 1)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import RunConfig
-from fedcopl_lab.engine._local import run
+from fedcopl_lab.engine import run
 from fedcopl_lab.extras.cluster.leases import PATIENCE, lease
 from fedcopl_lab.store import Run, Store
 

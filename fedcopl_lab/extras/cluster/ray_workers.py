@@ -14,7 +14,7 @@ from fedcopl_lab.engine._sweep import POLL_SECONDS, in_order, n_rounds, show_sto
 from fedcopl_lab.extras.cluster.claimed import run_claimed
 from fedcopl_lab.extras.cluster.leases import PATIENCE
 from fedcopl_lab.extras.cluster.needs import needs_of
-from fedcopl_lab.extras.federation.flower._need import need
+from fedcopl_lab.extras.federation.flower import need
 from fedcopl_lab.store import Run, Store
 
 RETRIES = 3

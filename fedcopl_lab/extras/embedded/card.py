@@ -22,7 +22,7 @@ from fedcopl_lab.extras.embedded.captions import (
     ZERO_SHOT_TEMPLATE,
 )
 from fedcopl_lab.extras.embedded.glyphs import HELD_OUT_FACES, TRAIN_FACES, Distortion, draw_glyphs
-from fedcopl_lab.models._checkpoint import model_config
+from fedcopl_lab.models.checkpoint import model_config
 from fedcopl_lab.models.clip import CLIPBundle
 from fedcopl_lab.seeding import torch_generator
 

@@ -9,7 +9,7 @@ from fedcopl_lab.extras.embedded.mini_card import mini_card, mini_files
 from fedcopl_lab.extras.embedded.mini_recipe import MiniRecipe, photo_pool
 from fedcopl_lab.extras.embedded.mini_training import Curriculum, finished, fit
 from fedcopl_lab.extras.embedded.photo_captions import PHOTO_SETS
-from fedcopl_lab.models._checkpoint import check_writable, write_checkpoint
+from fedcopl_lab.models.checkpoint import check_writable, write_checkpoint
 from fedcopl_lab.models.clip import MINI, CLIPBundle
 
 

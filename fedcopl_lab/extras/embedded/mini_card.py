@@ -11,11 +11,11 @@ import open_clip
 import torch
 from torch.nn import functional as F
 
-from fedcopl_lab.data import Dataset, load_dataset
-from fedcopl_lab.data._seen import TAILS, seen_positions, seen_sha256
+from fedcopl_lab.data import Dataset, load_dataset, seen_positions, seen_sha256
 from fedcopl_lab.extras.embedded.card import weights_manifest
 from fedcopl_lab.extras.embedded.mini_recipe import MiniRecipe
 from fedcopl_lab.extras.embedded.photo_captions import COARSE, PHOTO_SETS, PHOTO_TEMPLATES
+from fedcopl_lab.extras.embedded.seen_draw import TAILS
 from fedcopl_lab.models.clip import MINI, CLIPBundle
 
 _TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}

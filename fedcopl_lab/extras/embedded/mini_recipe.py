@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.data import load_dataset
-from fedcopl_lab.data._seen import seen_positions
+from fedcopl_lab.data import load_dataset, seen_positions
 from fedcopl_lab.extras.embedded.photo_captions import PHOTO_SETS, PhotoCaptions
 from fedcopl_lab.seeding import torch_generator
 

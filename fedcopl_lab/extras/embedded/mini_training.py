@@ -29,9 +29,9 @@ from fedcopl_lab.extras.embedded.mini_recipe import (
 from fedcopl_lab.extras.embedded.mini_state import TrainingState, find_state, restore, state_tensors, write_state
 from fedcopl_lab.extras.embedded.photo_captions import PHOTO_SETS, PhotoCaptions, photo_captions
 from fedcopl_lab.extras.embedded.training import decay_groups
-from fedcopl_lab.models._checkpoint import build_clip, checkpoint_bytes, clip_from_bytes, model_config
-from fedcopl_lab.models._left_out import LeftOut
+from fedcopl_lab.models.checkpoint import build_clip, checkpoint_bytes, clip_from_bytes, model_config
 from fedcopl_lab.models.clip import MINI, CLIPBundle, bundle
+from fedcopl_lab.models.towers import PatchDropout
 from fedcopl_lab.seeding import derived_seed, torch_generator
 
 _MAX_LOG_SCALE = math.log(100)  # CLIP's own ceiling
@@ -88,7 +88,7 @@ class Trainer:
         self.curriculum = curriculum
         seed = derived_seed(recipe.seed, f"{MINI}-weights")
         self.model = build_clip(MINI, seed, vocab_size=len(curriculum.captions.token_ids)).train()
-        self.model.visual.patch_dropout = self.patches = LeftOut()
+        self.model.visual.patch_dropout = self.patches = PatchDropout()
         self.clip = bundle(MINI, self.model, sha256="")
         self.optimisers = _optimisers(self.model, recipe)
         self.shift = recipe.prior * log_shares(curriculum.train, curriculum.captions)

@@ -21,7 +21,7 @@ from fedcopl_lab.extras.embedded.captions import FILLER_TEMPLATES, TEMPLATES, ca
 from fedcopl_lab.extras.embedded.card import card_files, make_card
 from fedcopl_lab.extras.embedded.glyphs import Distortion, GlyphBatch, draw_glyphs
 from fedcopl_lab.extras.embedded.training import decay_groups
-from fedcopl_lab.models._checkpoint import (
+from fedcopl_lab.models.checkpoint import (
     build_clip,
     check_writable,
     checkpoint_bytes,

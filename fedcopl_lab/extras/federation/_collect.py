@@ -1,31 +1,25 @@
 """From the files of a federation, server's and clients', to a stored run: for research, never over the wire."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from fedcopl_lab._errors import FedCoPLError, StoreError
 from fedcopl_lab._threads import torch_threads
-from fedcopl_lab.engine._local import begin
+from fedcopl_lab.engine import begin, run_rounds, starting_state
+from fedcopl_lab.extras.federation._federation_files import ClientImages, Terms
 from fedcopl_lab.extras.federation._journal import Journal
-from fedcopl_lab.extras.federation._semi_member import EXTRA, MODEL, grouped, losses_of, memory_of, noted_of
-from fedcopl_lab.extras.federation._shards import OwnImages, Terms
-from fedcopl_lab.methods import FederationState, LabelPhase, PromptMethod, SemiMethod, SemiState
-from fedcopl_lab.methods._local_task import ClientUpdate
-from fedcopl_lab.methods._semi import exact_convolutions
-from fedcopl_lab.steps import LocalUpdate, PseudoLabels, model_scores
+from fedcopl_lab.extras.federation._member import digest_of
+from fedcopl_lab.methods import ClientHalf, Method, PromptMethod, RoundResult
+from fedcopl_lab.methods.protocol import Answer, Exchange, Expected, Letter
 from fedcopl_lab.store import Run, Store
 
 
 def collect(server: Path | str, clients: Sequence[Path | str], store: Store | None = None) -> Run:
     """Make a federation's files a stored run, with the bytes that :func:`fedcopl_lab.run` would have stored.
 
-    The rows of a stored run compare clients with each other and with true labels, which nobody in a real
-    federation can; whoever has all folders, as in an experiment, can do it afterwards.
+    The rows of a stored run compare clients with each other and with true labels, which no machine of a real
+    federation can; where all folders can be brought together, as in an experiment, it can be done afterwards.
 
     Args:
         server: the server's folder.
@@ -37,9 +31,7 @@ def collect(server: Path | str, clients: Sequence[Path | str], store: Store | No
 
     Raises:
         FedCoPLError: a federation that is not finished, in which something went wrong (its numbers are not
-            those of the run key), or whose clients say something else than its server.
-
-    >>> run = collect("federation/server", sorted(Path("federation").glob("client-*")))
+            those of the run key), or whose clients did something else than its server asked.
 
     Shown in notebook ``federation``.
     """
@@ -55,10 +47,63 @@ def collect(server: Path | str, clients: Sequence[Path | str], store: Store | No
     store = store or Store()
     with store.locked(terms.key) as stored, torch_threads(terms.config.threads):
         if not stored.complete:
-            method = begin(terms.config, stored)
-            rounds = _PromptRounds if isinstance(method, PromptMethod) else _SemiRounds
-            _store_rounds(rounds(method, journals), stored, log)  # type: ignore[arg-type]
+            _store_rounds(terms, stored, log, journals)
     return stored
+
+
+class FromJournals(Exchange):
+    """Answers each letter with what the client entered when it got that very letter.
+
+    Args:
+        clients: client halves whose entries are in journals, by number.
+        key: of the run.
+    """
+
+    def __init__(self, clients: Mapping[int, ClientHalf], key: str) -> None:
+        super().__init__()
+        self.clients, self.key = clients, key
+
+    def ask(self, letters: Mapping[int, Letter], expected: Expected) -> dict[int, Answer]:
+        """See :class:`fedcopl_lab.methods.Exchange`."""
+        answers = {}
+        for client, letter in letters.items():
+            journal = self.clients[client].kept
+            assert isinstance(journal, Journal)
+            entry = journal.done(letter.kind, letter.round, digest_of(letter, self.key))
+            if not entry:
+                raise StoreError(
+                    f"client {client} has no entry of {letter.kind!r} for what the clients' files make the server ask "
+                    f"in round {letter.round + 1}; they are of different runs"
+                )
+            self.entries.setdefault(letter.kind, {})[client] = entry
+            answers[client] = self.clients[client].reply(letter, entry)
+        return answers
+
+
+def _store_rounds(terms: Terms, stored: Run, log: Run, journals: Mapping[int, Journal]) -> None:
+    method = begin(terms.config, stored)
+    assert isinstance(method, Method)
+    clients = {k: method.client(k, journal) for k, journal in journals.items()}
+
+    def step(state: Any) -> tuple[Any, dict[str, Any]]:
+        result = method.round(state, FromJournals(clients, terms.key))
+        _check_labels(method, result)
+        return result.state, result.row
+
+    state = run_rounds(step, starting_state(method, stored, terms.config.label), stored, terms.config, progress=False)
+    known, again = log.load_state(), state.to_tensors()
+    for name in sorted(known.keys() & again.keys()):
+        if known[name].numpy().tobytes() != again[name].numpy().tobytes():  # bytes: NaN stands for unseen clients
+            raise StoreError(f"{name} of the server is not what the clients' files give; they are of different runs")
+    stored.finish()
+
+
+def _check_labels(method: Method, result: RoundResult) -> None:
+    if isinstance(method, PromptMethod) and result.labels is not None:
+        for client in method.wrongly_labelled(result.labels, result.state.round - 1):
+            raise StoreError(
+                f"client {client} trained on other pseudo-labels in round {result.state.round} than its scores give"
+            )
 
 
 def _check_whole(log: Run) -> None:
@@ -79,97 +124,8 @@ def _check_whole(log: Run) -> None:
 
 
 def _journals(terms: Terms, folders: Sequence[Path | str]) -> dict[int, Journal]:
-    found = {OwnImages.read(Path(one)).client: Journal(Path(one) / "journal") for one in folders}
+    found = {ClientImages.read(Path(one)).client: Journal(Path(one) / "journal") for one in folders}
     missing = sorted(set(range(terms.n_clients)) - set(found))
     if missing:
         raise FedCoPLError(f"the folders of clients {missing} are missing; give all {terms.n_clients}")
     return dict(sorted(found.items()))
-
-
-class _PromptRounds:
-    def __init__(self, method: PromptMethod, journals: dict[int, Journal]) -> None:
-        self.method, self.journals = method, journals
-
-    def replay(self, state: FederationState, answered: list[int]) -> tuple[FederationState, dict[str, Any]]:
-        phase: LabelPhase | None = None
-        if self.method.labels_are_due(state.round):
-            phase = self._phase(state.round)
-            state = replace(state, labels=phase.labels, quota=phase.quota)
-        updates = {k: self._update(k, state.round) for k in answered}
-        return self.method.close_round(state, phase, updates, self.method.kept_momentum(state, updates))
-
-    def shared(self, state: FederationState) -> dict[str, Tensor]:
-        return {f"server.{part}": value.cpu() for part, value in state.server.items()}
-
-    def _phase(self, round_index: int) -> LabelPhase:
-        logits = [journal.read("score", round_index)["logits"] for journal in self.journals.values()]
-        phase = self.method.phase_of(logits, round_index)
-        kind = "select" if self.method.config.labeller == "CoPL" else "score"
-        for k, journal in self.journals.items():
-            own, again = journal.read(kind, round_index), phase.labels[k]
-            if not _same(PseudoLabels(own["indices"], own["labels"], own.get("candidates")), again):
-                raise StoreError(
-                    f"client {k} trained on other pseudo-labels in round {round_index + 1} than its scores give"
-                )
-        return phase
-
-    def _update(self, client: int, round_index: int) -> LocalUpdate:
-        entry = self.journals[client].read("train", round_index)
-        return LocalUpdate(
-            text=entry["text"],
-            visual=entry["visual"],
-            text_local=entry.get("text_local"),
-            momentum=grouped(entry, "momentum."),
-            epoch_losses=tuple(entry["epoch_losses"].tolist()),
-            n_samples=int(entry["n_samples"]),
-            n_steps=int(entry["n_steps"]),
-        )
-
-
-class _SemiRounds:
-    def __init__(self, method: SemiMethod, journals: dict[int, Journal]) -> None:
-        self.method, self.journals = method, journals
-
-    def replay(self, state: SemiState, answered: list[int]) -> tuple[SemiState, dict[str, Any]]:
-        with exact_convolutions(self.method.config.precision):
-            messages = self.method.recipe.message(self.method.setting, state, answered)
-            updates = {k: self._update(k, state.round) for k in answered}
-            return self.method.close_round(state, messages, updates, {})
-
-    def shared(self, state: SemiState) -> dict[str, Tensor]:
-        return {f"model/{name}": value.cpu() for name, value in state.model.items()}
-
-    def _update(self, client: int, round_index: int) -> ClientUpdate:
-        entry, setting = self.journals[client].read("train", round_index), self.method.setting
-        model = grouped(entry, MODEL)
-        probes = setting.images[setting.probes]
-        return ClientUpdate(
-            model=model,
-            sent=grouped(entry, EXTRA),
-            memory=memory_of(entry),
-            momentum={},
-            losses=losses_of(entry),
-            n_steps=int(entry["n_steps"]),
-            start_scores=entry["start_scores"],
-            end_scores=entry["end_scores"],
-            probe_scores=model_scores(setting.placed_model(model), probes, setting.testing),
-            noted=noted_of(entry),
-        )
-
-
-def _store_rounds(rounds: _PromptRounds | _SemiRounds, stored: Run, log: Run) -> None:
-    state: Any = rounds.method.initial_state()
-    if stored.rounds_done():
-        state = rounds.method.restored_state(stored.load_state())
-    for record in log.records()[state.round :]:
-        state, row = rounds.replay(state, record["answered"])
-        stored.commit(row, state.to_tensors(), 0.0)
-    known = log.load_state()
-    for name, value in rounds.shared(state).items():
-        if name in known and not torch.equal(known[name], value):
-            raise StoreError(f"{name} of the server is not what the clients' files give; they are of different runs")
-    stored.finish()
-
-
-def _same(one: PseudoLabels, other: PseudoLabels) -> bool:
-    return torch.equal(one.indices, other.indices) and torch.equal(one.labels, other.labels)

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab._files import write_atomic
-from fedcopl_lab._run_files import read_tensors
+from fedcopl_lab._files import read_tensors, write_atomic
 
 _DIGEST = "letter digest"
 
@@ -21,13 +20,13 @@ class Journal:
 
     Args:
         folder: the client's own.
-        keep: rounds whose entries stay, two or more, so that the last one can be done anew; None keeps all, which
+        keep: rounds whose entries stay, two or more, so that the last one can be done again; None keeps all, which
             :func:`collect` needs to make a stored run.
     """
 
     def __init__(self, folder: Path, keep: int | None = None) -> None:
         if keep is not None and keep < 2:
-            raise FedCoPLError(f"keep={keep} leaves nothing to do a round anew from; keep 2 or more, or None")
+            raise FedCoPLError(f"keep={keep} leaves nothing to do a round again from; keep 2 or more, or None")
         self.folder, self.keep = folder, keep
 
     def write(self, kind: str, round_index: int, digest: str, tensors: Mapping[str, Tensor]) -> None:

@@ -1,59 +1,65 @@
-"""One client of a federation: answers letters from its own files alone."""
+"""One client of a federation on a machine of its own: answers letters from its own files alone."""
 
 import hashlib
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._threads import torch_threads
-from fedcopl_lab.config import PromptConfig
+from fedcopl_lab.extras.federation._federation_files import ClientImages, Terms
 from fedcopl_lab.extras.federation._journal import Journal
-from fedcopl_lab.extras.federation._letters import Answer, Letter
-from fedcopl_lab.extras.federation._shards import OwnImages, Terms
+from fedcopl_lab.methods import ClientHalf, PromptClient, SageClient, Setting
+from fedcopl_lab.methods.protocol import Answer, Letter
 
 
-class Member(ABC):
-    """A client with its own images and journal.
+class Member:
+    """The client half of a method with its own images and a journal on its disk.
 
     A letter that was obeyed already gets the same answer again from the journal, and nothing is done twice. A
-    letter of a round that lies behind the journal is refused: it comes late, or from a server that lost rounds.
+    letter of a round before the journal's newest is refused: it comes late, or from a server that lost rounds.
 
     Args:
         terms: of the federation.
         images: its own.
         journal: its own.
+        open_setting: a setting of the same run in this process, whose frozen model is used again.
     """
 
-    kinds: ClassVar[tuple[str, ...]]
-    """Letters that it understands, in the order of a round: each leans on those before it."""
-
-    def __init__(self, terms: Terms, images: OwnImages, journal: Journal) -> None:
+    def __init__(
+        self, terms: Terms, images: ClientImages, journal: Journal, open_setting: Setting | None = None
+    ) -> None:
         self.terms, self.images, self.journal = terms, images, journal
         self.client = images.client
+        self._open_setting = open_setting
+
+    @cached_property
+    def half(self) -> ClientHalf:
+        """What does the work."""
+        setting = self.terms.setting(self.images, self._open_setting)
+        if isinstance(setting, Setting):
+            return PromptClient(setting, self.client, self.journal, self.terms.secret_noise)
+        return SageClient(setting, self.client, self.journal)
 
     def answer(self, letter: Letter) -> Answer:
         """Do what a letter asks, or say why not; a mistake of one client never ends the federation."""
         try:
             self._check(letter)
             with torch_threads(self.terms.config.threads):
-                digest = hashlib.sha256(f"{self.terms.key}/{letter.digest}".encode()).hexdigest()
+                digest = digest_of(letter, self.terms.key)
                 entry = self.journal.done(letter.kind, letter.round, digest)
                 if not entry:
-                    entry = self.work(letter)
-                    for later in self.kinds[self.kinds.index(letter.kind) + 1 :]:
-                        self.journal.forget(later, letter.round)  # it came from what is done anew
+                    entry = self.half.work(letter)
+                    for later in self.half.kinds[self.half.kinds.index(letter.kind) + 1 :]:
+                        self.journal.forget(later, letter.round)  # it came from what is done again
                     self.journal.write(letter.kind, letter.round, digest, entry)
-                return self.reply(letter, entry)
+                return self.half.reply(letter, entry)
         except FedCoPLError as error:
             return Answer(self.client, letter.kind, letter.round, refusal=str(error))
 
     def _check(self, letter: Letter) -> None:
-        if letter.kind not in self.kinds:
+        if letter.kind not in self.half.kinds:
             raise FedCoPLError(f"{letter.kind!r} means nothing to {self.terms.config.method}")
         newest = self.journal.newest()
         if letter.round < newest:
@@ -62,16 +68,13 @@ class Member(ABC):
             if value.is_floating_point() and not bool(torch.isfinite(value).all()):
                 raise FedCoPLError(f"the letter brings {name} with values that are no numbers")
 
-    @abstractmethod
-    def work(self, letter: Letter) -> dict[str, Tensor]:
-        """What a letter makes the client do, as the entry of its journal; never empty."""
-
-    @abstractmethod
-    def reply(self, letter: Letter, entry: Mapping[str, Tensor]) -> Answer:
-        """The part of an entry that is sent."""
-
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.images}, {self.terms.config.label})"
+        return f"Member({self.images}, {self.terms.config.label})"
+
+
+def digest_of(letter: Letter, key: str) -> str:
+    """Checksum of a letter of the run with this key."""
+    return hashlib.sha256(f"{key}/{letter.digest}".encode()).hexdigest()
 
 
 def open_member(folder: Path | str, keep: int | None = None) -> Member:
@@ -81,10 +84,5 @@ def open_member(folder: Path | str, keep: int | None = None) -> Member:
         folder: from :func:`fedcopl_lab.extras.federation.split`.
         keep: rounds of the journal that stay, two or more; None keeps all.
     """
-    from fedcopl_lab.extras.federation._prompt_member import PromptMember
-    from fedcopl_lab.extras.federation._semi_member import SemiMember
-
     folder = Path(folder)
-    terms = Terms.read(folder)
-    kind = PromptMember if isinstance(terms.config, PromptConfig) else SemiMember
-    return kind(terms, OwnImages.read(folder), Journal(folder / "journal", keep))
+    return Member(Terms.read(folder), ClientImages.read(folder), Journal(folder / "journal", keep))

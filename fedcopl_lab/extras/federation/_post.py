@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.extras.federation._letters import Answer, Letter, payload
-from fedcopl_lab.steps import aggregate
+from fedcopl_lab.methods.protocol import Answer, Exchange, Expected, Letter, Mean, payload
 
 
 @runtime_checkable
@@ -23,67 +22,12 @@ class Carrier(Protocol):
         """Bytes on the wire since the last call, where there is one: ``wire_up`` and ``wire_down``."""
 
 
-@dataclass(frozen=True, repr=False)
-class Mean:
-    """What the server learns of a round's training.
-
-    Attributes:
-        tensors: weighted mean of what the clients sent.
-        clients: those in it, rising.
-    """
-
-    tensors: Mapping[str, Tensor]
-    clients: Sequence[int]
-
-    def __repr__(self) -> str:
-        return f"Mean(of clients {list(self.clients)})"
-
-
 @runtime_checkable
 class Summing(Protocol):
     """A carrier that brings back the mean and keeps what each client sent from the server."""
 
     def mean(self, letters: Mapping[int, Letter], like: Mapping[str, Tensor], weights: Mapping[int, int]) -> Mean:
         """The weighted mean of what some clients would send."""
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What an answer must hold.
-
-    Attributes:
-        like: tensors of the right names, shapes and types; whole numbers among them are counts, 0 or more.
-        more: whether others may come with them.
-        numbers: the largest that each number may be; none may be below 0.
-    """
-
-    like: Mapping[str, Tensor] = field(default_factory=dict)
-    more: bool = False
-    numbers: Mapping[str, int] = field(default_factory=dict)
-
-    def fault(self, answer: Answer) -> str:
-        """What is wrong with an answer; empty when nothing is."""
-        for name, most in self.numbers.items():
-            if not 0 <= answer.numbers.get(name, -1) <= most:
-                return f"sent {name}={answer.numbers.get(name)} instead of a number from 0 to {most:,}"
-        return self._fault_of(answer.tensors)
-
-    def _fault_of(self, tensors: Mapping[str, Tensor]) -> str:
-        missing = sorted(set(self.like) - set(tensors))
-        surplus = sorted(set(tensors) - set(self.like))
-        if missing or (surplus and not self.more):
-            return f"sent {sorted(tensors)} instead of {sorted(self.like)}"
-        for name, value in tensors.items():
-            wanted = self.like.get(name)
-            if wanted is not None and (value.shape, value.dtype) != (wanted.shape, wanted.dtype):
-                return (
-                    f"sent {name} as {value.dtype} {tuple(value.shape)} instead of {wanted.dtype} {tuple(wanted.shape)}"
-                )
-            if value.is_floating_point() and not bool(torch.isfinite(value).all()):
-                return f"sent {name} with values that are no numbers"
-            if wanted is not None and not value.is_floating_point() and bool((value < 0).any()):
-                return f"sent {name} with counts below 0"
-        return ""
 
 
 @dataclass
@@ -111,29 +55,26 @@ class Traffic:
         }
 
 
-class Post:
-    """One round's correspondence.
+class Post(Exchange):
+    """One round's exchange with clients that may be silent, late or wrong.
 
     An answer counts when it is of this round, has what was asked for in the right shapes, and holds numbers
-    only; of two from one client the first one counts. Whoever gives none has dropped out of what was asked.
+    only; of two from one client the first one counts. A client that gives none has dropped out of what was asked.
 
     Args:
         carrier: what brings the letters.
     """
 
     def __init__(self, carrier: Carrier) -> None:
+        super().__init__()
         self.carrier = carrier
         self.traffic = Traffic()
 
     def ask(self, letters: Mapping[int, Letter], expected: Expected) -> dict[int, Answer]:
-        """Send letters; the answers that count, in rising order of clients.
-
-        Args:
-            letters: by client, all of one kind and round.
-            expected: what each answer must hold.
+        """See :meth:`Exchange.ask`.
 
         Raises:
-            FedCoPLError: nobody answers.
+            FedCoPLError: no client answers.
         """
         if not letters:
             return {}
@@ -155,33 +96,21 @@ class Post:
         silent = sorted(set(letters) - set(found) - blamed)
         self.traffic.faults += [(client, kind, "did not answer in time") for client in silent]
         if not found:
-            raise FedCoPLError(_nobody(kind, sorted(letters), self.traffic.faults))
+            raise FedCoPLError(_no_answer(kind, sorted(letters), self.traffic.faults))
         return dict(sorted(found.items()))
 
     def mean(self, letters: Mapping[int, Letter], like: Mapping[str, Tensor], weights: Mapping[int, int]) -> Mean:
-        """Send letters; the weighted mean of the answers that count, with weights divided by their sum.
-
-        Args:
-            letters: by client, all of one kind and round.
-            like: what each answer must hold.
-            weights: of the clients.
-
-        Raises:
-            FedCoPLError: nobody answers.
-        """
+        """See :meth:`Exchange.mean`; a :class:`Summing` carrier makes the mean itself."""
         if isinstance(self.carrier, Summing):
             for client, letter in letters.items():
-                self._count(self.traffic.down, client, letter.nbytes)
+                self._count(self.traffic.down, client, payload(letter.tensors))
             mean = self.carrier.mean(letters, like, weights)
             for client in mean.clients:
                 self._count(self.traffic.up, client, payload(like))
             silent = sorted(set(letters) - set(mean.clients))
             self.traffic.faults += [(client, "train", "is not in the secure mean") for client in silent]
             return mean
-        answers = self.ask(letters, Expected(like))
-        share = torch.tensor([weights[client] for client in answers])
-        stacks = {n: torch.stack([a.tensors[n] for a in answers.values()]).to(one.device) for n, one in like.items()}
-        return Mean({name: aggregate(stack, share) for name, stack in stacks.items()}, list(answers))
+        return super().mean(letters, like, weights)
 
     def _count(self, book: dict[int, int], client: int, nbytes: int) -> None:
         book[client] = book.get(client, 0) + nbytes
@@ -199,10 +128,28 @@ def _fault(answer: Answer, letters: Mapping[int, Letter], found: Mapping[int, An
         return f"answered {answer.kind} of round {answer.round} instead of {letter.kind} of round {letter.round}"
     if answer.client in found:
         return "answered twice; the first answer counts"
-    return expected.fault(answer)
+    for name, most in expected.numbers.items():
+        if not 0 <= answer.numbers.get(name, -1) <= most:
+            return f"sent {name}={answer.numbers.get(name)} instead of a number from 0 to {most:,}"
+    return _fault_of_tensors(answer.tensors, expected)
 
 
-def _nobody(kind: str, asked: Sequence[int], faults: Sequence[tuple[int, str, str]]) -> str:
+def _fault_of_tensors(tensors: Mapping[str, Tensor], expected: Expected) -> str:
+    like = expected.like
+    if set(like) - set(tensors) or (set(tensors) - set(like) and not expected.more):
+        return f"sent {sorted(tensors)} instead of {sorted(like)}"
+    for name, value in tensors.items():
+        wanted = like.get(name)
+        if wanted is not None and (value.shape, value.dtype) != (wanted.shape, wanted.dtype):
+            return f"sent {name} as {value.dtype} {tuple(value.shape)} instead of {wanted.dtype} {tuple(wanted.shape)}"
+        if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+            return f"sent {name} with values that are no numbers"
+        if wanted is not None and not value.is_floating_point() and bool((value < 0).any()):
+            return f"sent {name} with counts below 0"
+    return ""
+
+
+def _no_answer(kind: str, asked: Sequence[int], faults: Sequence[tuple[int, str, str]]) -> str:
     what = "; ".join(f"client {client} {text}" for client, one, text in faults if one == kind)
     return (
         f"none of the clients {list(asked)} gave a usable answer to {kind!r} ({what}); "

@@ -1,46 +1,25 @@
-"""The server's loop: round by round through a carrier, each stored as it ends."""
+"""The server on a machine of its own: its rounds through a carrier, each stored as it ends."""
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from filelock import FileLock, Timeout
-from tqdm.auto import tqdm
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import to_json, write_atomic
 from fedcopl_lab._threads import torch_threads
-from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.extras.federation._letters import Answer, Letter
+from fedcopl_lab.engine import run_rounds, starting_state
+from fedcopl_lab.extras.federation._federation_files import Terms
 from fedcopl_lab.extras.federation._member import Member
 from fedcopl_lab.extras.federation._post import Carrier, Post, Summing
-from fedcopl_lab.extras.federation._prompt_server import PromptServer
-from fedcopl_lab.extras.federation._semi_server import SemiServer
-from fedcopl_lab.extras.federation._shards import Terms
-from fedcopl_lab.methods._open import State
+from fedcopl_lab.methods import PromptServer, SageServer
+from fedcopl_lab.methods.protocol import Answer, Letter
 from fedcopl_lab.store import Run
 
 CLOSING = "closing.json"
 """What the clients report when the rounds are over: accuracies on their own test images, bytes, faults."""
-
-
-@runtime_checkable
-class Server(Protocol):
-    """What the loop needs of a paper's server."""
-
-    def initial_state(self) -> State:
-        """Before the first round."""
-
-    def restored_state(self, tensors: dict[str, Any]) -> State:
-        """The state that ``to_tensors`` wrote."""
-
-    def step(self, state: Any, post: Post) -> tuple[State, dict[str, Any]]:
-        """One round: the next state, and what to note of it."""
-
-    def last_words(self, state: Any, post: Post) -> dict[str, Any]:
-        """What the clients report when the last round is over."""
 
 
 def serve(folder: Path | str, carrier: Carrier, progress: bool = True) -> Run:
@@ -58,9 +37,7 @@ def serve(folder: Path | str, carrier: Carrier, progress: bool = True) -> Run:
         The server's record, in the form of a run.
 
     Raises:
-        FedCoPLError: a round in which nobody answers, or another server that leads the same federation.
-
-    >>> serve("federation/server", Loopback(members), progress=False).rows["bytes_up"].tolist()
+        FedCoPLError: a round in which no client answers, or another server that leads the same federation.
 
     Shown in notebook ``federation``.
     """
@@ -69,17 +46,16 @@ def serve(folder: Path | str, carrier: Carrier, progress: bool = True) -> Run:
     config, log = terms.config, Run(folder / "log")
     if log.complete:
         return log
+    server = terms.server()
+
+    def step(state: Any) -> tuple[Any, dict[str, Any]]:
+        post = Post(carrier)
+        after, seen = server.round(state, post)
+        traffic = post.traffic.report() | carrier.measured()
+        return after, seen.row | traffic | {"secure": isinstance(carrier, Summing)}
+
     with _alone(folder), torch_threads(config.threads):
-        server: Server = PromptServer(terms) if isinstance(config, PromptConfig) else SemiServer(terms)
-        done = log.rounds_done()
-        state = server.restored_state(log.load_state()) if done else server.initial_state()
-        with tqdm(total=config.rounds, initial=done, desc=config.label, unit="round", disable=not progress) as bar:
-            while state.round < config.rounds:
-                start, post = time.perf_counter(), Post(carrier)
-                state, row = server.step(state, post)
-                row |= post.traffic.report() | carrier.measured() | {"secure": isinstance(carrier, Summing)}
-                log.commit(row, state.to_tensors(), time.perf_counter() - start)
-                bar.update()
+        state = run_rounds(step, starting_state(server, log, config.label), log, config, progress)
         write_atomic(folder / CLOSING, to_json(_closing(server, state, carrier)))
         log.finish()
     return log
@@ -95,14 +71,14 @@ def _alone(folder: Path) -> Iterator[None]:
         raise FedCoPLError(f"another server leads the federation of {folder}; stop it, or wait for its end") from error
 
 
-def _closing(server: Server, state: State, carrier: Carrier) -> dict[str, Any]:
+def _closing(server: PromptServer | SageServer, state: Any, carrier: Carrier) -> dict[str, Any]:
     """What clients report at the end; if none does, the rounds still stand."""
     post = Post(carrier)
     try:
-        words = server.last_words(state, post)
+        told = server.closing_report(state, post)
     except FedCoPLError as error:
-        words = {"error": str(error)}
-    return words | post.traffic.report() | carrier.measured()
+        told = {"error": str(error)}
+    return told | post.traffic.report() | carrier.measured()
 
 
 class Loopback:

@@ -12,15 +12,14 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.data import Shard, load_manifest
-from fedcopl_lab.engine._memory import peak_bytes
+from fedcopl_lab.engine import peak_bytes
 from fedcopl_lab.extras.embedded.glyphs import draw_glyphs
+from fedcopl_lab.extras.federation._federation_files import ClientImages, Terms, check_federable, client_folder
 from fedcopl_lab.extras.federation._journal import Journal
-from fedcopl_lab.extras.federation._letters import Answer, Letter
-from fedcopl_lab.extras.federation._prompt_member import PromptMember
+from fedcopl_lab.extras.federation._member import Member
 from fedcopl_lab.extras.federation._serve import serve
-from fedcopl_lab.extras.federation._shards import OwnImages, Terms, client_folder
-from fedcopl_lab.extras.federation._supported import check_federable
 from fedcopl_lab.methods import Setting
+from fedcopl_lab.methods.protocol import Answer, Letter
 from fedcopl_lab.seeding import torch_generator
 
 KEPT_ROUNDS = 2
@@ -56,13 +55,13 @@ def virtual_terms(config: PromptConfig, folder: Path | str, n_train: int = 12, n
     return terms
 
 
-def drawn_images(terms: Terms, client: int, n_test: int) -> OwnImages:
+def drawn_images(terms: Terms, client: int, n_test: int) -> ClientImages:
     """The images of a virtual client: printed digits drawn from (seed, client) and from nothing else."""
     glyphs = draw_glyphs(terms.n_images, torch_generator(terms.config.seed, "virtual images", client))
     n_train = terms.n_images - n_test
     order = np.arange(terms.n_images)
     labels = torch.where(torch.arange(terms.n_images) < n_train, -1, glyphs.labels)
-    return OwnImages(client, Shard(order[:n_train], order[n_train:]), torch.from_numpy(order), glyphs.pixels, labels)
+    return ClientImages(client, Shard(order[:n_train], order[n_train:]), torch.from_numpy(order), glyphs.pixels, labels)
 
 
 class VirtualClients:
@@ -81,16 +80,16 @@ class VirtualClients:
         self.terms, self.folder, self.n_test = terms, Path(folder), n_test
         setting = terms.setting()
         assert isinstance(setting, Setting)
-        self.beside = setting
+        self.open_setting = setting
         self.times: dict[str, tuple[int, float]] = {}
         """Kind of letter -> letters answered, and seconds that it took in all."""
 
-    def member(self, client: int) -> PromptMember:
-        """One of the clients, made anew."""
+    def member(self, client: int) -> Member:
+        """One of the clients, made again."""
         images = drawn_images(self.terms, client, self.n_test)
         thousands = self.folder / f"{client // 1000:04d}"  # folders of a million entries are slow
         journal = Journal(client_folder(thousands, client), KEPT_ROUNDS)
-        return PromptMember(self.terms, images, journal, self.beside)
+        return Member(self.terms, images, journal, self.open_setting)
 
     def exchange(self, letters: Mapping[int, Letter]) -> Iterator[Answer]:
         """See :class:`fedcopl_lab.extras.federation.Carrier`."""
@@ -118,7 +117,6 @@ def measure_virtual(config: PromptConfig, folder: Path | str, progress: bool = T
         Clients, rounds and participants; peak memory of this process in bytes; by kind of letter their number and
         milliseconds a client; bytes of tensors up and down in each round; what the journals take on the disk.
 
-    >>> measure_virtual(lab.configure("smoke", n_clients=1000, participation=0.01, ...), "large")["peak_bytes"]
     """
     folder = Path(folder)
     clients = VirtualClients(virtual_terms(config, folder), folder / "clients")

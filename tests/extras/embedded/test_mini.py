@@ -13,7 +13,7 @@ from fedcopl_lab.extras.embedded.mini_recipe import MiniRecipe, PhotoPool, held_
 from fedcopl_lab.extras.embedded.mini_state import FLAT, LAST, read_state
 from fedcopl_lab.extras.embedded.mini_training import Curriculum, finished, fit
 from fedcopl_lab.extras.embedded.photo_captions import COARSE, PHOTO_SETS, photo_captions
-from fedcopl_lab.models._left_out import LeftOut
+from fedcopl_lab.models.towers import PatchDropout
 
 SHORT = MiniRecipe(epochs=4, batch_size=16, warmup=2, held_out=0.1, filled=5, precision="fp32", threads=1)
 
@@ -56,7 +56,7 @@ def test_loss_equals_the_slow_one(captions, pool):
 
 
 def test_patches_left_out_are_drawn_for_each_image():
-    patches = LeftOut().train()
+    patches = PatchDropout().train()
     patches.share, patches.generator = 0.5, torch.Generator().manual_seed(0)
     tokens = torch.arange(7.0).repeat(3, 1)[..., None].expand(3, 7, 2)
     kept = patches(tokens)

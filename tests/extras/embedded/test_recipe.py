@@ -18,7 +18,7 @@ from fedcopl_lab.extras.embedded import TinyRecipe, train_tiny
 from fedcopl_lab.extras.embedded import card as _card
 from fedcopl_lab.extras.embedded.captions import DIGIT_WORDS, TEMPLATES, caption_table
 from fedcopl_lab.extras.embedded.tiny import contrastive_loss
-from fedcopl_lab.models._checkpoint import EMBEDDED_FOLDER, build_clip, clip_from_bytes, model_config
+from fedcopl_lab.models.checkpoint import EMBEDDED_FOLDER, build_clip, clip_from_bytes, model_config
 from fedcopl_lab.models.clip import EMBEDDED_MODELS
 from fedcopl_lab.seeding import derived_seed
 

@@ -9,8 +9,7 @@ from stored_bytes import promised_bytes
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError, aggregate
 from fedcopl_lab._files import read_json
-from fedcopl_lab.extras.federation import Answer, Letter, Loopback, collect, serve, split
-from fedcopl_lab.extras.federation._journal import Journal
+from fedcopl_lab.extras.federation import Answer, Journal, Letter, Loopback, collect, serve, split
 from fedcopl_lab.store import Store
 
 
@@ -134,7 +133,7 @@ def test_a_letter_is_obeyed_once(tmp_path, small, opened, monkeypatch):
     letter = Letter("score", 0)
     first = member.answer(letter)
     again = opened(config, tmp_path)[0]
-    monkeypatch.setattr(type(again), "work", lambda self, letter: pytest.fail("done twice"))
+    monkeypatch.setattr(type(again.half), "work", lambda self, letter: pytest.fail("done twice"))
     assert torch.equal(again.answer(letter).tensors["counts"], first.tensors["counts"])
 
 

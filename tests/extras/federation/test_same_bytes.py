@@ -80,14 +80,14 @@ def test_the_servers_folder_holds_no_image_no_text_prompt_and_no_label(small, fe
 
 
 def test_a_clients_folder_holds_its_own_images_and_the_labels_of_its_tests(small, tmp_path):
-    from fedcopl_lab.extras.federation._shards import UNKNOWN, OwnImages
+    from fedcopl_lab.extras.federation._federation_files import UNKNOWN, ClientImages
     from fedcopl_lab.methods import open_method
 
     config = small()
     federation = open_method(config).federation
     seen = []
     for k, folder in enumerate(split(config, tmp_path / "federation")[1:]):
-        own = OwnImages.read(folder)
+        own = ClientImages.read(folder)
         assert os.name == "nt" or folder.stat().st_mode & 0o777 == 0o700
         assert own.positions.tolist() == sorted([*federation.shards[k].train, *federation.shards[k].test])
         known = own.positions[own.labels != UNKNOWN]
@@ -118,7 +118,7 @@ def test_clients_that_go_through_their_own_images_only_say_almost_the_same(tmp_p
     members = (opened(config, tmp_path / name) for name in ("True", "False"))
     for k, (one, other) in enumerate(zip(*members, strict=True)):
         assert other.images.positions.tolist() == list(range(len(one.images.positions)))
-        scores = [member.work(Letter("score", 0))["logits"] for member in (one, other)]
+        scores = [member.half.work(Letter("score", 0))["logits"] for member in (one, other)]
         torch.testing.assert_close(*scores, rtol=1e-4, atol=1e-3)
         assert (one.images.pixels == other.images.pixels).all()
         assert len(one.images.shard.train) == len(other.images.shard.train), k

@@ -34,14 +34,15 @@ def test_many_clients_run_and_are_measured(tmp_path):
 
 def test_a_virtual_client_finds_its_text_prompt_again(tmp_path):
     from fedcopl_lab.extras.federation import serve
+    from fedcopl_lab.methods.prompt_client import initial_prompts
 
     terms = virtual_terms(configure("smoke", **MANY | {"participation": 1.0, "n_clients": 3}), tmp_path)
     clients = VirtualClients(terms, tmp_path / "clients")
     serve(tmp_path / "server", clients, progress=False)
     member = clients.member(1)
     kept = member.journal.latest("train", before=2)["text"]
-    assert not torch.equal(kept, member.method.initial_prompts()["text"])
-    assert torch.equal(member._state(2, {}).clients["text"][1], kept)
+    assert not torch.equal(kept, initial_prompts(member.half.setting)["text"])
+    assert torch.equal(member.half.prompts(2, {})["text"], kept)
 
 
 def test_other_data_cannot_be_drawn(tmp_path):

@@ -1,4 +1,4 @@
-"""The two Flower apps: one for the machine that leads a federation, one for every client's machine.
+"""The two Flower apps, for the machine that leads a federation and for every client's, and their simulation here.
 
 A client's app runs in a new process for every message, so that torch is loaded only when there is something to
 compute.
@@ -6,6 +6,7 @@ compute.
 
 import os
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -15,16 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import read_json
-from fedcopl_lab.extras.federation.flower._need import need
+from fedcopl_lab.extras.federation.flower import need
 
 if TYPE_CHECKING:
+    from fedcopl_lab.config import RunConfig
     from fedcopl_lab.extras.federation._member import Member
+    from fedcopl_lab.store import Run, Store
 
 HELLO = "hello"
 """What a node is asked first: which client's files it holds."""
-
-MEMBERS_KEPT = 8
-"""Clients that a process keeps open, when several run in one."""
 
 
 def server_app(folder: Path | str | None = None, secure: bool = False) -> Any:
@@ -62,10 +62,55 @@ def client_app(folder: Path | str | None = None, secure: bool = False) -> Any:
     return app
 
 
+def simulate(
+    config: "RunConfig", store: "Store | None" = None, folder: Path | str | None = None, processes: int = 2
+) -> "Run":
+    """Run a configuration as a federation of clients in Flower's simulation, and store it.
+
+    Args:
+        config: from :func:`fedcopl_lab.configure`, with ``clients_per_forward=1``.
+        store: where to keep the run; None takes the default store. A stored run is not computed again.
+        folder: where server and clients keep their files; None takes a temporary one, which goes afterwards.
+        processes: clients that work at the same time.
+
+    Returns:
+        The complete run, with the bytes that :func:`fedcopl_lab.run` stores.
+
+    Raises:
+        FedCoPLError: the extra is missing, or the configuration needs several clients in one place.
+
+    Shown in notebook ``federation``.
+    """
+    from fedcopl_lab._identity import key_of
+    from fedcopl_lab.engine import check_device
+    from fedcopl_lab.extras.federation import collect, split
+    from fedcopl_lab.store import Store
+
+    check_device(config.device)
+    store = store or Store()
+    stored = store.run(key_of(config))
+    if stored.complete:
+        return stored
+    with tempfile.TemporaryDirectory() as temporary:
+        folders = split(config, folder or temporary)
+        home = folders[0].parent
+        need("ray")
+        need("flwr.simulation").run_simulation(
+            server_app(folders[0]),
+            client_app(home),
+            num_supernodes=config.n_clients,
+            backend_config={
+                "client_resources": {"num_cpus": 1, "num_gpus": 1 / processes if config.device != "cpu" else 0.0},
+                "init_args": {"num_cpus": processes, "include_dashboard": False},
+            },
+        )
+        return collect(folders[0], folders[1:], store)
+
+
 def _lead(folder: str | None, secure: bool, grid: Any, context: Any) -> None:
     from fedcopl_lab.config import PromptConfig
+    from fedcopl_lab.extras.federation._federation_files import Terms
     from fedcopl_lab.extras.federation._serve import serve
-    from fedcopl_lab.extras.federation._shards import Terms
     from fedcopl_lab.extras.federation.flower._carrier import FlowerCarrier
     from fedcopl_lab.extras.federation.flower._secure import SecureCarrier
 
@@ -115,9 +160,9 @@ def _answer(home: str | None, secure: bool, message: Any, context: Any) -> Any:
         return app.Message(
             app.RecordDict({HELLO: app.ConfigRecord({"client": _client_of(message, folder)})}), reply_to=message
         )
-    from fedcopl_lab.extras.federation._letters import Answer
     from fedcopl_lab.extras.federation.flower._records import answer_records, letter_of
     from fedcopl_lab.extras.federation.flower._secure import secure_answer
+    from fedcopl_lab.methods.protocol import Answer
 
     member = _opened(folder)
     try:
@@ -145,13 +190,13 @@ def _folder(home: str | None, context: Any) -> str:
             "no folder for this client; start the SuperNode with --node-config 'folder=\"/path\"', or, in a "
             "simulation, flwr run with --run-config 'clients-folder=\"/path\"'"
         )
-    from fedcopl_lab.extras.federation._shards import client_folder
+    from fedcopl_lab.extras.federation._federation_files import client_folder
 
     return str(client_folder(home, int(config["partition-id"])))
 
 
-@lru_cache(maxsize=MEMBERS_KEPT)
+@lru_cache(maxsize=8)  # clients that a process keeps open, when several run in one
 def _opened(folder: str) -> "Member":
-    from fedcopl_lab.extras.federation._member import open_member
+    from fedcopl_lab.extras.federation import open_member
 
     return open_member(folder)

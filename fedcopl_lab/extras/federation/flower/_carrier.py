@@ -4,10 +4,10 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from fedcopl_lab.extras.federation._letters import Answer, Letter
+from fedcopl_lab.extras.federation.flower import need
 from fedcopl_lab.extras.federation.flower._apps import HELLO
-from fedcopl_lab.extras.federation.flower._need import need
 from fedcopl_lab.extras.federation.flower._records import answer_of, to_records, wire_bytes
+from fedcopl_lab.methods.protocol import Answer, Letter
 
 ATTEMPTS = 3
 """How often a letter is sent to a node that fails at it; a client does what one letter asks only once."""

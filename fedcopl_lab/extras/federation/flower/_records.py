@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.extras.federation._letters import Answer, Letter
-from fedcopl_lab.extras.federation.flower._need import need
+from fedcopl_lab.extras.federation.flower import need
+from fedcopl_lab.methods.protocol import Answer, Letter
 
 _TENSORS, _HEAD, _NUMBERS = "tensors", "head", "numbers"
 

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.extras.federation._letters import Answer, Letter
-from fedcopl_lab.extras.federation._post import Mean
+from fedcopl_lab.extras.federation.flower import need
 from fedcopl_lab.extras.federation.flower._carrier import FlowerCarrier
-from fedcopl_lab.extras.federation.flower._need import need
 from fedcopl_lab.extras.federation.flower._records import to_records, wire_bytes
+from fedcopl_lab.methods.protocol import Answer, Letter, Mean
 
 CLIPPING = 8.0
 """Largest size of a number that is sent; larger ones would be cut off, so that a client refuses to send them."""

@@ -9,9 +9,7 @@ from stored_bytes import promised_bytes
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError, aggregate
 from fedcopl_lab._files import read_json
-from fedcopl_lab.extras.federation import client_folder, collect, split
-from fedcopl_lab.extras.federation._journal import Journal
-from fedcopl_lab.extras.federation._serve import serve
+from fedcopl_lab.extras.federation import Journal, client_folder, collect, serve, split
 from fedcopl_lab.extras.federation.flower import FlowerCarrier, client_app
 from fedcopl_lab.store import Store
 

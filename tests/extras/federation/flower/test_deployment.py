@@ -14,8 +14,7 @@ from stored_bytes import promised_bytes
 
 import fedcopl_lab as lab
 from fedcopl_lab._files import read_json
-from fedcopl_lab.extras.federation import client_folder, collect, split
-from fedcopl_lab.extras.federation._journal import Journal
+from fedcopl_lab.extras.federation import Journal, client_folder, collect, split
 from fedcopl_lab.store import Run, Store
 
 pytest.importorskip("flwr", reason="the extra cluster is not installed")

@@ -1,0 +1,143 @@
+"""What the runs of both papers have in common, the flat names of nested settings, and the key that names a result."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._html import folded, table
+from fedcopl_lab.config._checks import check_fields
+
+NUMERICS = 2
+"""Raised whenever a change of code changes a result, so that stored runs of older code are not reused."""
+
+STORED_NAMES: Mapping[str, str] = {"fedprox_mu": "mu_prox", "label_fraction": "label_share"}
+"""Settings that stored configurations, and so run keys, spell in another way."""
+
+_TODAY = {stored: name for name, stored in STORED_NAMES.items()}
+Rules = Iterator[tuple[str, bool, str]]
+_Config = TypeVar("_Config", bound="RunConfig")
+
+
+@dataclass(frozen=True)
+class MethodSettings:
+    """Settings of one method, nested in a configuration: ``fedmatch.helpers`` is the setting ``fedmatch_helpers``."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, lambda field: f"{type(self).__name__.lower()}_{field}")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RunConfig:
+    """Everything that decides the numbers of one federated run; the papers' own settings are in its two kinds.
+
+    Build one with :func:`configure`, which fills it from a profile and a method's preset; change one with
+    :func:`dataclasses.replace`. The letters in brackets are the papers' symbols.
+    """
+
+    profile: str
+    method: str
+    seed: int = 0
+    dataset: str
+    n_clients: int  # [K]
+    participation: float = 1.0  # [R] share of the clients that train in a round
+    rounds: int  # [T]
+    local_epochs: int  # [E]
+    batch_size: int  # [B]
+    lr: float = 0.1
+    momentum: float = 0.9
+    weight_decay: float
+    device: str = "cpu"
+    threads: int = 1
+
+    _SHOWN: ClassVar = ("profile", "dataset", "n_clients", "rounds", "local_epochs", "batch_size", "lr", "seed")
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        for name, holds, expected in self._rules():
+            if not holds:
+                raise FedCoPLError(f"{name}={getattr(self, name)!r} is not valid; expected {expected}")
+
+    def _rules(self) -> Rules:
+        """What single ranges cannot say: a setting, whether it is right beside the others, and what would be."""
+        return iter(())
+
+    @property
+    def clients_per_round(self) -> int:
+        """Clients that train in a round: their share, rounded down, and at least one."""
+        return max(int(self.participation * self.n_clients), 1)
+
+    @property
+    def label(self) -> str:
+        """A short name for progress bars and lists."""
+        return f"{self.method} {self.dataset} seed={self.seed}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The configuration as flat plain JSON values, by the names that stored runs have."""
+        return {STORED_NAMES.get(name, name): value for name, value in flat(vars(self)).items()}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.profile}: {self.label})"
+
+    def _repr_html_(self) -> str:
+        every = flat(vars(self))
+        shown = [(name, every[name]) for name in self._SHOWN]
+        return table(shown, caption=self.label) + folded(f"all {len(every)} settings", table(list(every.items())))
+
+
+def flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by flat name: those of a method's settings one by one, as ``fedmatch_helpers``."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        own = vars(value) if isinstance(value, MethodSettings) else {}
+        found |= {f"{name}_{field}": one for field, one in own.items()} or {name: value}
+    return found
+
+
+def flat_defaults(kind: type[RunConfig]) -> dict[str, Any]:
+    """Flat name of every setting of that kind of run -> its default; ... where a profile has to give it."""
+    defaults = {field.name: field.default for field in dataclasses.fields(kind)}
+    return {name: ... if one is dataclasses.MISSING else one for name, one in flat(defaults).items()}
+
+
+def current_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The same settings with a spelling of stored configurations replaced by today's."""
+    return {_TODAY.get(name, name): value for name, value in settings.items()}
+
+
+def from_flat(kind: type[_Config], settings: Mapping[str, Any]) -> _Config:
+    """A configuration from settings by flat name, as :meth:`RunConfig.as_dict` writes them."""
+    values = current_names(settings)
+    for field in dataclasses.fields(kind):
+        if isinstance(field.default, MethodSettings):
+            names = [name for name in values if name.startswith(f"{field.name}_")]
+            own = {name.removeprefix(f"{field.name}_"): values.pop(name) for name in names}
+            values[field.name] = type(field.default)(**own)
+    return kind(**values)
+
+
+def run_key(config: RunConfig, *, data_sha: str, weights_sha: str) -> str:
+    """The name of a result: a hash of everything that can change one of its numbers.
+
+    Args:
+        config: the run's configuration, seeds, device and thread count included.
+        data_sha: sha256 of the data set's pixels, labels and split.
+        weights_sha: sha256 of the frozen model's weights.
+
+    Returns:
+        16 hexadecimal digits.
+
+    >>> len(run_key(configure("smoke"), data_sha="a", weights_sha="b"))
+    16
+    """
+    identity = {
+        "numerics": NUMERICS,
+        "config": config.as_dict() | {"device": config.device.split(":")[0]},
+        "data": data_sha,
+        "weights": weights_sha,
+    }
+    text = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

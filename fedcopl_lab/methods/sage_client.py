@@ -1,0 +1,110 @@
+"""The client half of semi-supervised learning: sends its model and what its method adds (SAGE Alg. 1)."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from fedcopl_lab.methods._local_task import ClientUpdate, LocalTask
+from fedcopl_lab.methods._noted import Noted
+from fedcopl_lab.methods._recipe import Recipe
+from fedcopl_lab.methods._recipes import recipe_of
+from fedcopl_lab.methods._semi_setting import SemiSetting
+from fedcopl_lab.methods.protocol import MOMENTUM, Answer, ClientHalf, Kept, Letter, Tensors, grouped, named
+from fedcopl_lab.steps import model_scores, recalibrate
+
+MODEL, EXTRA, MEMORY = "model/", "extra/", "memory/"
+"""Prefixes of the model, of what a method sends beside it, and of what a client keeps for itself."""
+
+_LOSS, _NOTED = "loss/", "noted/"
+
+
+class SageClient(ClientHalf):
+    """``train``: one round, model and extras are sent; ``recalibrate``: measure the merged model's statistics.
+
+    Args:
+        setting: data and federation; only this client's images are read.
+        client: its number.
+        kept: entries of earlier letters.
+        recipe: the method's hooks; None takes those of ``setting.config.method``.
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = ("train", "recalibrate")
+    setting: SemiSetting
+
+    def __init__(self, setting: SemiSetting, client: int, kept: Kept, recipe: Recipe | None = None) -> None:
+        super().__init__(setting, client, kept)
+        self.recipe = recipe or recipe_of(setting.config.method)
+
+    def work(self, letter: Letter) -> Tensors:
+        """See :meth:`ClientHalf.work`."""
+        with exact_convolutions(self.setting.config.precision):
+            return self._recalibrate(letter) if letter.kind == "recalibrate" else self._train(letter)
+
+    def reply(self, letter: Letter, entry: Mapping[str, Tensor]) -> Answer:
+        """See :meth:`ClientHalf.reply`."""
+        sent = {name: value for name, value in entry.items() if name.startswith((MODEL, EXTRA))}
+        sizes = {"n_labelled": len(self.setting.labelled(self.client)), "n_pool": len(self.setting.pool(self.client))}
+        return Answer(self.client, letter.kind, letter.round, sent, sizes)
+
+    def _train(self, letter: Letter) -> Tensors:
+        memory = grouped(self.kept.latest("train", before=letter.round), MEMORY)
+        momentum = grouped(self.kept.latest("momentum", before=letter.round), MOMENTUM)
+        start = {name: value.to(self.setting.config.device) for name, value in grouped(letter.tensors, MODEL).items()}
+        received = grouped(letter.tensors, EXTRA)
+        task = LocalTask(self.setting, self.recipe, self.client, letter.round, start, received, memory, momentum)
+        return update_tensors(task.run())
+
+    def _recalibrate(self, letter: Letter) -> Tensors:
+        model = self.setting.placed_model(grouped(letter.tensors, MODEL))
+        images = self.setting.images[self.setting.pool(self.client)]
+        return named(MODEL, recalibrate(model, images, self.setting.training))
+
+
+def update_tensors(update: ClientUpdate) -> Tensors:
+    """A client's update as an entry; a client without test images has no scores of the probe images."""
+    entry = named(MODEL, update.model) | named(EXTRA, update.sent) | named(MEMORY, update.memory)
+    entry |= named(MOMENTUM, update.momentum)
+    entry |= {f"{_LOSS}{name}": torch.tensor(value, dtype=torch.float64) for name, value in update.losses.items()}
+    entry |= {"n_steps": torch.tensor(update.n_steps)}
+    entry |= {"start_scores": update.start_scores, "end_scores": update.end_scores}
+    if len(update.probe_scores):
+        entry["probe_scores"] = update.probe_scores
+    if update.noted is not None:
+        found = {name: getattr(update.noted, name) for name in Noted.__dataclass_fields__}
+        entry |= named(_NOTED, {name: value for name, value in found.items() if value is not None})
+    return entry
+
+
+def update_of(entry: Mapping[str, Tensor], setting: SemiSetting) -> ClientUpdate:
+    """The update in an entry of :func:`update_tensors`; scores of the probe images are made where they are missing."""
+    model, noted = grouped(entry, MODEL), grouped(entry, _NOTED)
+    probe_scores = entry.get("probe_scores")
+    if probe_scores is None:
+        probe_scores = model_scores(setting.placed_model(model), setting.images[setting.probes], setting.testing)
+    return ClientUpdate(
+        model=model,
+        sent=grouped(entry, EXTRA),
+        memory=grouped(entry, MEMORY),
+        momentum=grouped(entry, MOMENTUM),
+        losses={name: float(value) for name, value in grouped(entry, _LOSS).items()},
+        n_steps=int(entry["n_steps"]),
+        start_scores=entry["start_scores"],
+        end_scores=entry["end_scores"],
+        probe_scores=probe_scores,
+        noted=Noted(**{"global_": None, **noted}) if noted else None,  # type: ignore[arg-type]
+    )
+
+
+@contextmanager
+def exact_convolutions(precision: str) -> Iterator[None]:
+    """The same kernels in every run; full float32 products unless the run is in bf16."""
+    cudnn: Any = torch.backends.cudnn
+    before = cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32
+    cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32 = True, False, precision != "fp32"
+    try:
+        yield
+    finally:
+        cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32 = before

@@ -1,0 +1,77 @@
+"""Federated semi-supervised learning: send the model, train on every participant, merge, test (SAGE Alg. 1)."""
+
+from dataclasses import replace
+
+from jaxtyping import Int
+from torch import Tensor
+
+from fedcopl_lab.config import SageConfig
+from fedcopl_lab.data import Federation
+from fedcopl_lab.methods._method import Method, RoundResult
+from fedcopl_lab.methods._recipe import Recipe
+from fedcopl_lab.methods._recipes import recipe_of
+from fedcopl_lab.methods._semi_rows import round_row
+from fedcopl_lab.methods._semi_setting import SemiSetting
+from fedcopl_lab.methods._semi_state import SemiState
+from fedcopl_lab.methods.protocol import MOMENTUM, Exchange, InProcess, Kept, KeptInMemory, Tensors, named
+from fedcopl_lab.methods.sage_client import MEMORY, SageClient, exact_convolutions, update_of
+from fedcopl_lab.methods.sage_server import SageServer
+from fedcopl_lab.steps import model_scores
+
+
+class SemiMethod(Method):
+    """A method of SAGE's tables: one local task with the method's hooks, on each of a round's clients.
+
+    What a client starts from: the server's model, and what it kept itself. What it does: its recipe's steps.
+    What it sends: its model and what its recipe adds. How it predicts: with the server's model.
+
+    Args:
+        setting: data and federation of the run.
+        recipe: hooks; None takes those of ``setting.config.method``.
+    """
+
+    def __init__(self, setting: SemiSetting, recipe: Recipe | None = None) -> None:
+        self.setting = setting
+        self.config: SageConfig = setting.config
+        self.recipe = recipe or recipe_of(self.config.method)
+        self.server = SageServer(setting, self.recipe)
+
+    @property
+    def federation(self) -> Federation:
+        """Which client holds which images."""
+        return self.setting.federation
+
+    def initial_state(self) -> SemiState:
+        """A freshly drawn model."""
+        return self.server.initial_state()
+
+    def restored_state(self, tensors: Tensors) -> SemiState:
+        """The state that :meth:`SemiState.to_tensors` wrote."""
+        return self.server.restored_state(tensors)
+
+    def client(self, client: int, kept: Kept) -> SageClient:
+        """See :meth:`Method.client`."""
+        return SageClient(self.setting, client, kept, self.recipe)
+
+    def round(self, state: SemiState, exchange: Exchange | None = None) -> RoundResult:
+        """See :meth:`Method.round`."""
+        with exact_convolutions(self.config.precision):
+            exchange = exchange or self._in_process(state)
+            served, seen = self.server.round(state, exchange)
+            updates = {k: update_of(exchange.entries["train"][k], self.setting) for k in seen.row["answered"]}
+            memories = state.memories | {k: one.memory for k, one in updates.items() if one.memory}
+            momentum = next(reversed(updates.values())).momentum
+            after = replace(served, momentum=momentum, memories=memories)
+            return RoundResult(after, round_row(self.setting, after, updates, seen.messages), updates)
+
+    def predict(self, state: SemiState, indices: Int[Tensor, "n"]) -> Int[Tensor, "n"]:
+        """The classes that the server's model gives to images of the data set, [n]."""
+        model = self.setting.placed_model(state.model)
+        images = self.setting.images[indices.to(self.config.device)]
+        return model_scores(model, images, self.setting.testing).argmax(dim=1).cpu()
+
+    def _in_process(self, state: SemiState) -> InProcess:
+        """Clients in this process that kept what a state says of them."""
+        kept = {k: {"train": named(MEMORY, state.memories.get(k, {}))} for k in range(self.config.n_clients)}
+        passed = None if self.config.momentum_state == "reset" else named(MOMENTUM, state.momentum)
+        return InProcess({k: self.client(k, KeptInMemory(one)) for k, one in kept.items()}, momentum=passed)

@@ -1,0 +1,65 @@
+"""Scores of many images by a whole model, and its batch statistics."""
+
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor, nn
+
+from fedcopl_lab.data import ChannelStatistics, normalise
+from fedcopl_lab.steps._confidence import check_logits
+
+IMAGES_PER_FORWARD = 512
+
+
+@torch.no_grad()
+def model_scores(
+    model: nn.Module, images: UInt8[Tensor, "n 3 h w"], statistics: ChannelStatistics
+) -> Float[Tensor, "n c"]:
+    """Scores of many images by a model in evaluation mode, in batches of 512; its mode is restored.
+
+    Args:
+        model: the model.
+        images: uint8 images on the model's device, [n, 3, h, w].
+        statistics: what to normalise with, on the same device.
+
+    Raises:
+        FedCoPLError: scores that are NaN or infinite, as after a training that diverged.
+
+    >>> digits = lab.load_dataset("digits")
+    >>> statistics = lab.data.channel_statistics(digits, "test")
+    >>> model_scores(lab.draw_resnet8(10, channels=4), digits.images[:3], statistics).shape
+    torch.Size([3, 10])
+    """
+    was_training = model.training
+    if was_training:
+        model.eval()
+    portions = [model(normalise(part, statistics.mean, statistics.std)) for part in images.split(IMAGES_PER_FORWARD)]
+    if was_training:
+        model.train()
+    scores = torch.cat(portions)
+    check_logits(scores)
+    return scores
+
+
+@torch.no_grad()
+def recalibrate(model: nn.Module, images: UInt8[Tensor, "n 3 h w"], statistics: ChannelStatistics) -> dict[str, Tensor]:
+    """Measure the running statistics of batch normalisation again on some images; the model keeps them.
+
+    Arguments are those of :func:`model_scores`. Returns the buffers by name: plain averages over equal batches.
+
+    >>> digits = lab.load_dataset("digits")
+    >>> statistics = lab.data.channel_statistics(digits, "test")
+    >>> sorted(recalibrate(lab.draw_resnet8(10, channels=4), digits.images[:8], statistics))[0]
+    'norm.num_batches_tracked'
+    """
+    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+    momenta, was_training = [norm.momentum for norm in norms], model.training
+    model.train()
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # a plain average over the batches
+    for part in images.tensor_split(max(len(images) // IMAGES_PER_FORWARD, 1)):
+        model(normalise(part, statistics.mean, statistics.std))
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+    model.train(was_training)
+    return {name: buffer.clone() for name, buffer in model.named_buffers()}

@@ -1,0 +1,149 @@
+"""Fixed parts of a data set: balanced, the same each time, and without the images that `mini` is trained on."""
+
+import base64
+import tomllib
+
+import numpy as np
+import pytest
+import torch
+
+import fedcopl_lab as lab
+from fedcopl_lab import FedCoPLError
+from fedcopl_lab._identity import key_of
+from fedcopl_lab.data import SEEN_SETS, PartName, _datasets, load_dataset, seen_positions, split_name
+from fedcopl_lab.data._parts import draw_part, part_sizes
+from fedcopl_lab.extras.embedded.seen_draw import TAILS, LongTail, draw_seen, pixel_twins, record_of
+
+
+def digests(images):
+    return {image.numpy().tobytes() for image in images}
+
+
+def test_a_part_of_the_digits_is_balanced_and_made_of_their_images():
+    whole, part = load_dataset("digits"), load_dataset("digits:90")
+    assert (len(part.train_indices), len(part.test_indices)) == (60, 30) == part_sizes(1197, 600, 90, "digits")
+    assert part.train_labels.bincount(minlength=10).tolist() == [6] * 10
+    assert part.test_labels.bincount(minlength=10).tolist() == [3] * 10
+    for own, positions in ((part.train_indices, whole.train_indices), (part.test_indices, whole.test_indices)):
+        assert digests(part.images[own]) <= digests(whole.images[positions])
+    assert part.name == "digits:90"
+    assert part.class_names == whole.class_names
+
+
+def test_the_part_is_fixed_and_its_size_counts_in_the_run_key():
+    first = load_dataset("digits:40")
+    _datasets._load_part.cache_clear()
+    again = load_dataset("digits:40")
+    assert again is not first
+    assert first.sha256 == again.sha256
+    assert torch.equal(first.images, again.images)
+    keys = {key_of(lab.configure("smoke", dataset=name)) for name in ("digits", "digits:40", "digits:41")}
+    assert len(keys) == 3
+
+
+def test_rare_classes_give_what_they_have():
+    labels = np.array([0] * 20 + [1] * 2 + [2] * 20)
+    train, test = draw_part(labels, np.arange(0, 42, 2), np.arange(1, 42, 2), 30, "some")
+    assert np.bincount(labels[train]).tolist() == [7, 1, 7]
+    assert (np.diff(train) > 0).all()
+    assert not set(train) & set(test)
+
+
+@pytest.mark.parametrize("n", [2, 3, 100])
+def test_both_sides_have_an_image(n):
+    train, test = part_sizes(1000, 1, n, "some")
+    assert min(train, test) >= 1
+    assert train + test == n
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("digits:many", "asks for 'many' images; expected a number"),
+        ("digits:", "expected a number"),
+        ("digits:1", "asks for 1 images; expected 2 to 1797"),
+        ("digits:1798", "expected 2 to 1797"),
+        ("digits:unseen", "mini is trained on no image of digits"),
+        ("cifar10:unseen:many", "asks for 'many' images"),
+    ],
+)
+def test_refuses(name, message):
+    with pytest.raises(FedCoPLError, match=message):
+        load_dataset(name)
+    with pytest.raises(FedCoPLError, match="no image of 'digits' is seen by mini"):
+        seen_positions("digits")
+
+
+def test_names_of_parts():
+    known = ("cifar10", "digits")
+    for name, part in (
+        ("cifar10:unseen", PartName("cifar10", None, unseen=True)),
+        ("cifar10:unseen:60", PartName("cifar10", 60, unseen=True)),
+        ("cifar10:60", PartName("cifar10", 60)),
+        ("digits", PartName("digits")),
+        ("folder:12", PartName("folder:12")),
+    ):
+        assert split_name(name, known) == part
+        assert part.text == name
+
+
+def test_a_part_of_cifar_at_clips_size(real_cifar, tmp_path):
+    (tmp_path / "cifar-10-batches-py").symlink_to(real_cifar / "cifar-10-batches-py")
+    part, small = load_dataset("cifar10:24", tmp_path, image_size=224), load_dataset("cifar10:24", tmp_path)
+    assert part.images.shape == (24, 3, 224, 224)
+    assert torch.equal(part.labels, small.labels)
+    shrunk = torch.nn.functional.avg_pool2d(part.images.float(), 7)
+    assert (shrunk - small.images.float()).abs().mean() < 6
+
+
+def test_the_record_is_the_draw_and_within_its_shares(real_cifar):
+    assert tuple(TAILS) == SEEN_SETS
+    sets = {name: load_dataset(name, real_cifar) for name in TAILS}
+    twins = dict(zip(sets, pixel_twins(*(one.images.numpy() for one in sets.values())), strict=True))
+    for name, dataset in sets.items():
+        labels = dataset.train_labels.numpy()
+        assert np.array_equal(draw_seen(name, labels, twins[name][:50_000]), seen_positions(name))
+        counts = np.bincount(labels[seen_positions(name)])
+        assert counts.max() / counts.min() == pytest.approx(20)
+    assert 0.1 <= len(seen_positions("cifar10")) / 50_000 <= 0.2
+    assert len(seen_positions("cifar100")) / 50_000 <= 0.6
+
+
+def test_no_client_and_no_test_set_holds_a_seen_image_of_either_set(real_cifar):
+    """By position and by pixels, so that a copy under another number, or in the other set, counts too."""
+    seen = set()
+    for name in TAILS:
+        dataset = load_dataset(name, real_cifar)
+        seen |= digests(dataset.images[dataset.train_indices[seen_positions(name).copy()]])
+    assert len(seen) == sum(len(seen_positions(name)) for name in TAILS)
+    for name in TAILS:
+        for part in (f"{name}:unseen", f"{name}:unseen:6000"):
+            pool = load_dataset(part, real_cifar)
+            assert pool.name == part
+            assert not digests(pool.images) & seen
+        assert pool.train_labels.bincount().unique().numel() == 1, "the part is balanced"
+
+
+def test_twins_are_found_across_sets_and_never_drawn():
+    sizes = LongTail(20, 2, 1.5).sizes(7)
+    assert sizes == sorted(sizes, reverse=True)
+    assert (sizes[0], sizes[-1]) == (20, 2)
+    first = np.arange(6, dtype=np.uint8).repeat(12).reshape(6, 3, 2, 2)
+    second = first[4:] + np.array([0, 9], dtype=np.uint8)[:, None, None, None]
+    assert [mask.tolist() for mask in pixel_twins(first, second)] == [[0, 0, 0, 0, 1, 0], [1, 0]]
+    labels = np.array([0] * 6 + [1] * 6)
+    twins = np.zeros(12, dtype=bool)
+    twins[[0, 7]] = True
+    drawn = draw_seen("some", labels, twins, LongTail(5, 4, 1.0))
+    assert not set(drawn) & {0, 7}
+    assert sorted(np.bincount(labels[drawn])) == [4, 5]
+    with pytest.raises(FedCoPLError, match="has 5 images without a copy, but 6 are to be drawn; choose a shorter"):
+        draw_seen("some", labels, twins, LongTail(6, 6, 1.0))
+
+
+def test_a_record_reads_back():
+    labels, seen = np.array([0, 1, 1, 0, 1]), np.array([1, 3])
+    table = tomllib.loads(record_of("some", seen, labels))["some"]
+    assert (table["train"], table["seen"], table["per_class"]) == (5, 2, [1, 1])
+    bits = np.unpackbits(np.frombuffer(base64.b64decode(table["mask"]), dtype=np.uint8))[:5]
+    assert np.flatnonzero(bits).tolist() == [1, 3]
