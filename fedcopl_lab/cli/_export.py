@@ -7,10 +7,21 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import profile_name
-from fedcopl_lab.paper import ITEMS, Item, collect, has_runs, measured_folder, run_table, verdicts
-from fedcopl_lab.paper._adding import add_claims, add_numbers
-from fedcopl_lab.paper.collect import keys_by_cell
-from fedcopl_lab.paper.measured import read_measured, write_claims, write_measured
+from fedcopl_lab.paper import (
+    ITEMS,
+    Item,
+    add_claims,
+    add_numbers,
+    collect,
+    has_runs,
+    keys_by_cell,
+    measured_folder,
+    read_measured,
+    run_table,
+    verdicts,
+    write_claims,
+    write_measured,
+)
 from fedcopl_lab.store import Store
 
 

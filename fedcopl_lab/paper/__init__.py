@@ -1,12 +1,7 @@
 """What the papers print, what was measured here, and which runs each table and figure needs."""
 
-from fedcopl_lab.paper._adding import add_claims, add_numbers
-from fedcopl_lab.paper._sage_confidences import THRESHOLDS, share_above
-from fedcopl_lab.paper._sage_reached import reached_table, speed_ups
-from fedcopl_lab.paper._sage_theory import CLIENT_METRICS
-from fedcopl_lab.paper.about import CLAIMS_ABOUT, claims_about
-from fedcopl_lab.paper.claims import claims
-from fedcopl_lab.paper.collect import (
+from fedcopl_lab.paper._claims_table import VERDICT_COLUMNS, judge, judge_claim
+from fedcopl_lab.paper._collect import (
     SETTING_COLUMNS,
     TIDY_COLUMNS,
     VALUE_COLUMNS,
@@ -16,10 +11,28 @@ from fedcopl_lab.paper.collect import (
     runs_of,
     with_settings,
 )
-from fedcopl_lab.paper.discrepancies import discrepancies
+from fedcopl_lab.paper._evidence import TidyRows
+from fedcopl_lab.paper._measured import (
+    add_claims,
+    add_numbers,
+    measured,
+    measured_claims,
+    measured_clip_labels,
+    measured_folder,
+    measured_profiles,
+    measured_runs,
+    read_measured,
+    write_claims,
+    write_measured,
+)
+from fedcopl_lab.paper._printed import backbone, claims, discrepancies, printed
+from fedcopl_lab.paper._sage_reached import reached_table, speed_ups
+from fedcopl_lab.paper._sage_rounds import CLIENT_METRICS, THRESHOLDS, share_above
+from fedcopl_lab.paper._verdicts import CLAIMS_ABOUT, claim_lines, claims_about, judged_claims, same_verdicts, verdicts
 from fedcopl_lab.paper.items import (
     GROUPS,
     ITEMS,
+    NO_KAPPA,
     PAPER_SETS,
     SAGE_SETS,
     SEEDS,
@@ -31,22 +44,8 @@ from fedcopl_lab.paper.items import (
     differences,
     find_items,
     has_runs,
+    targets,
 )
-from fedcopl_lab.paper.items._sage import NO_KAPPA, targets
-from fedcopl_lab.paper.measured import (
-    measured,
-    measured_claims,
-    measured_clip_labels,
-    measured_folder,
-    measured_profiles,
-    measured_runs,
-    read_measured,
-    write_claims,
-    write_measured,
-)
-from fedcopl_lab.paper.printed import backbone, printed
-from fedcopl_lab.paper.verdicts import COLUMNS as VERDICT_COLUMNS
-from fedcopl_lab.paper.verdicts import judged_claims, same_verdicts, verdicts
 
 __all__ = [
     "CLAIMS_ABOUT",
@@ -67,9 +66,11 @@ __all__ = [
     "Item",
     "NotRun",
     "Reads",
+    "TidyRows",
     "add_claims",
     "add_numbers",
     "backbone",
+    "claim_lines",
     "claims",
     "claims_about",
     "collect",
@@ -77,6 +78,8 @@ __all__ = [
     "discrepancies",
     "find_items",
     "has_runs",
+    "judge",
+    "judge_claim",
     "judged_claims",
     "keys_by_cell",
     "measured",

@@ -1,32 +1,28 @@
-"""What a claim may ask of the run store: one number per seed, from runs named by their settings."""
+"""What a claim may ask of runs, one number per seed, and the same of any table of tidy rows."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import partial
+import ast
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab._identity import key_of
-from fedcopl_lab.config import PROFILES, PromptConfig, RunConfig, configure
-from fedcopl_lab.data import known_manifests
 from fedcopl_lab.paper._judge import LEAST_SEEDS
-from fedcopl_lab.paper.items._columns import ALL_SPLITS, SETS_OF
-from fedcopl_lab.store import Run, Store
 
-Rows = list[dict[str, Any]]
-"""A run's rounds as stored, first to last."""
+Rows = Any
+"""What is known of one run: its stored rounds, first to last, or metric -> value."""
 
 Read = Callable[[Rows], float]
-"""One number from a run's rounds; None or NaN in the rows comes out as NaN, a missing log as KeyError."""
+"""One number from a run; None or NaN comes out as NaN, what was not logged as KeyError."""
 
 Settings = Mapping[str, Any]
+Named = Mapping[str, Settings]
+"""Rows or columns: name -> settings."""
 
-SKEWS: Mapping[str, Settings] = ALL_SPLITS
-"""The paper's label skews."""
-
-_ENCODERS: Mapping[str, tuple[str, ...]] = {"mini": ("mini",), "paper": ("ViT-B-32", "ViT-B-16", "RN50")}
-_SMALL_ENCODERS = ("tiny", "tiny-p1", "tiny-rn")
+_OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv
+}  # fmt: skip
 
 
 class NotTestedError(FedCoPLError):
@@ -34,116 +30,92 @@ class NotTestedError(FedCoPLError):
 
 
 class Evidence:
-    """The stored runs of one profile, as one claim sees them; remembers which it used and what it did without.
+    """Runs by their settings, as one claim sees them; remembers which it used and what it did without.
 
     Args:
-        profile: whose runs.
-        store: where they are.
-        seeds: which seeds to look for; seeds that are not stored are left out.
-        cache: rows already read, shared between claims.
-        changes: settings that all runs have, such as ``device``.
+        seeds: which seeds to look for; seeds without a run are left out.
     """
 
-    def __init__(
-        self,
-        profile: str,
-        store: Store,
-        seeds: Sequence[int],
-        cache: dict[Hashable, Any] | None = None,
-        changes: Settings | None = None,
-    ) -> None:
-        self.profile, self.store, self.seeds = profile, store, tuple(seeds)
+    def __init__(self, seeds: Sequence[int]) -> None:
+        self.seeds = tuple(seeds)
         self.keys: set[str] = set()
         self.left_out: list[str] = []
-        self.stand_in = False
-        self.reads_zero_shot = False
         self._spare: tuple[str, ...] = ()
-        self._cache = {} if cache is None else cache
-        self._changes = dict(changes or {})
 
-    @property
-    def sets(self) -> dict[str, Settings]:
-        """The profile's data sets by name, with the settings that choose them."""
-        if self.profile not in SETS_OF and self.profile not in PROFILES:
-            raise NotTestedError(f"profile {self.profile} has no runs of FedCoPL")
-        return dict(SETS_OF.get(self.profile) or {configure(self.profile).dataset: {}})
+    def again(self) -> "Evidence":
+        """The same runs for another claim, with nothing remembered but what was read."""
+        raise NotImplementedError
 
-    @property
-    def encoders(self) -> tuple[str, ...]:
-        """The profile's frozen models, the default first."""
-        return _ENCODERS.get(self.profile, _SMALL_ENCODERS)
+    def rows_of(self, seed: int, settings: Settings) -> tuple[str, Rows | None]:
+        """The key of one seed's run, and what is known of it; None where it is missing."""
+        raise NotImplementedError
 
-    @property
-    def resnet(self) -> str:
-        """The profile's ResNet among its frozen models.
+    def reader(self, name: str) -> Read:
+        """The reader of that name."""
+        raise NotImplementedError
 
-        Raises:
-            NotTestedError: it has none.
-        """
-        if len(self.encoders) < len(_SMALL_ENCODERS):
-            raise NotTestedError(f"about a ResNet, which profile {self.profile} does not have")
-        return self.encoders[-1]
+    def group(self, name: str) -> Named | None:
+        """The rows or columns that a table of claims calls by one name; None for a name that is not known."""
+        return None
 
-    def columns(self, *skews: str) -> dict[str, Settings]:
-        """Column name -> settings: every data set at each of the named skews, all of the paper's by default."""
-        chosen = {name: SKEWS[name] for name in skews or SKEWS}
-        alone = len(self.sets) == 1
-        self.stand_in |= alone
-        return {
-            skew if alone else f"{name}, {skew}": {**there, **own}
-            for name, there in self.sets.items()
-            for skew, own in chosen.items()
-        }
+    def named(self, settings: Settings) -> str:
+        """Settings in words, such as ``method=A, beta=0.1``."""
+        return ", ".join(f"{name}={value}" for name, value in settings.items())
 
-    def panels(self) -> dict[str, Settings]:
-        """The data sets at β = 0.1; where the profile has one set, its label skews stand for the others if stored."""
-        if len(self.sets) > 1:
-            return self.columns("β = 0.1")
-        self._spare = tuple(name for name in SKEWS if name != "β = 0.1")
-        return self.columns()
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences for the note of every claim judged on this evidence."""
+        return ()
 
-    def needs_set(self, *names: str) -> dict[str, Settings]:
-        """The settings of data sets that a claim is about.
+    def about(self) -> str:
+        """What the runs are of, for messages."""
+        return "this table"
+
+    def read(self, text: str) -> Read:
+        """A reader by its name, or arithmetic with several, such as ``100 * (accuracy - early.accuracy)``.
 
         Raises:
-            NotTestedError: the profile lacks one of them.
+            FedCoPLError: the text is neither.
         """
-        missing = [name for name in names if name not in self.sets]
-        if missing:
-            raise NotTestedError(f"about {', '.join(missing)}, which profile {self.profile} does not have")
-        return {name: self.sets[name] for name in names}
+        if text.isidentifier():
+            return self.reader(text)
+        try:
+            return self._compiled(ast.parse(text, mode="eval").body)
+        except (SyntaxError, KeyError) as error:
+            raise FedCoPLError(f"read={text!r} is not valid; expected names with + - * / and numbers") from error
+
+    def _compiled(self, node: ast.expr) -> Read:
+        if isinstance(node, ast.BinOp):
+            combine, left, right = _OPERATORS[type(node.op)], self._compiled(node.left), self._compiled(node.right)
+            return lambda rows: combine(left(rows), right(rows))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            inner = self._compiled(node.operand)
+            return lambda rows: -inner(rows)
+        if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+            number = node.value
+            return lambda rows: number
+        if isinstance(node, ast.Name | ast.Attribute):
+            return self.reader(ast.unparse(node))
+        raise SyntaxError(ast.unparse(node))
 
     def values(self, read: Read, **settings: Any) -> pd.Series:
-        """One number per seed with a stored run of these settings.
+        """One number per seed with a run of these settings.
 
         Args:
-            read: takes the number from a run's rounds.
-            settings: as for :func:`fedcopl_lab.configure`.
+            read: takes the number from a run.
+            settings: of the run.
 
         Returns:
             Numbers indexed by seed, at least three.
 
         Raises:
-            NotTestedError: fewer than three seeds are stored, the settings do not exist in this version, or the
-                rows lack what is read.
+            NotTestedError: fewer than three seeds are there, the settings do not exist in this version, or the runs
+                lack what is read.
         """
-        return self._read(lambda rows: read(*rows), settings)
-
-    def split_values(self, read: Callable[[dict[str, Any]], float], **settings: Any) -> pd.Series:
-        """The same from the stored split of each run: who holds which images."""
-        found = {}
-        for seed in self.seeds:
-            key, rows = self._rows(seed, settings)
-            if rows is not None:
-                found[seed] = self._number(partial(_of_split, self.store.run(key), read), [rows], [settings])
-                self.keys.add(key)
-        if len(found) < LEAST_SEEDS:
-            raise NotTestedError(f"needs {LEAST_SEEDS} seeds of {_named(settings)}; {len(found)} stored")
-        return pd.Series(found, dtype=float)
+        return self._values(lambda rows: read(*rows), settings)
 
     def paired(self, read: Callable[[Rows, Rows], float], own: Settings, other: Settings) -> Callable[[], pd.Series]:
         """One number per seed from two runs of that seed, read when called."""
-        return lambda: self._read(lambda rows: read(*rows), own, other)
+        return lambda: self._values(lambda rows: read(*rows), own, other)
 
     def later(self, read: Read, **settings: Any) -> Callable[[], pd.Series]:
         """The same as :meth:`values`, read when called."""
@@ -155,23 +127,23 @@ class Evidence:
         """What one run is ahead of another, paired over seeds, read when called."""
         return self.paired(lambda first, second: read(first) - (read_other or read)(second), own, other)
 
-    def lead(self, read: Read, own: Settings, others: Mapping[str, Settings], **column: Any) -> Callable[[], pd.Series]:
+    def lead(self, read: Read, own: Settings, others: Named, **column: Any) -> Callable[[], pd.Series]:
         """What one run is ahead of the best of several rows of the same column, read when called."""
         return lambda: self.values(read, **{**own, **column}) - self.best_other(read, others, **column)
 
-    def in_columns(self, read: Read, columns: Mapping[str, Settings], **settings: Any) -> dict[str, pd.Series]:
-        """The same number in every column whose runs are stored."""
+    def in_columns(self, read: Read, columns: Named, **settings: Any) -> dict[str, pd.Series]:
+        """The same number in every column whose runs are there."""
         return self.cells({name: self.later(read, **{**settings, **there}) for name, there in columns.items()})
 
     def cells(self, wanted: Mapping[str, Callable[[], pd.Series]], least: int = 1) -> dict[str, pd.Series]:
-        """The cells whose runs are stored; the others are remembered as left out.
+        """The cells whose runs are there; the others are remembered as left out.
 
         Args:
             wanted: name -> what computes the cell.
-            least: fewest cells that make sense; 0 for what only adds to a note, which nobody misses.
+            least: fewest cells that make sense; 0 for what only adds to a note and may be missing.
 
         Raises:
-            NotTestedError: fewer than ``least`` are stored; the reason of the first missing one, if any is wanted.
+            NotTestedError: fewer than ``least`` are there; the reason of the first missing one, if any is wanted.
         """
         found: dict[str, pd.Series] = {}
         missing: dict[str, NotTestedError] = {}
@@ -181,37 +153,37 @@ class Evidence:
             except NotTestedError as why:
                 missing[name] = why
         if len(found) < least:
-            nothing = NotTestedError(f"about a comparison that profile {self.profile} does not have")
+            nothing = NotTestedError(f"about a comparison that {self.about()} does not have")
             raise next(iter(missing.values()), nothing)
         missed = [name for name in missing if least and not any(spare in name for spare in self._spare)]
         self.left_out += [name for name in missed if name not in self.left_out]
         return found
 
     def sweep(self, read: Read, field: str, levels: Sequence[Any], least: int = 2, **settings: Any) -> pd.DataFrame:
-        """One line per seed, one column per stored value of a setting, for seeds that have all of them."""
+        """One line per seed, one column per value of a setting that is there, for seeds that have all of them."""
         names = {f"{field} = {level}": level for level in levels}
         found = self.cells({name: self.later(read, **{**settings, field: at}) for name, at in names.items()}, least)
         return pd.DataFrame({names[name]: values for name, values in found.items()}).dropna()
 
-    def best_other(self, read: Read, rows: Mapping[str, Settings], **column: Any) -> pd.Series:
+    def best_other(self, read: Read, rows: Named, **column: Any) -> pd.Series:
         """The row that is best on average over the seeds; its name is the series' name.
 
         Raises:
-            NotTestedError: one of the rows is not stored, so that nothing is known about the best.
+            NotTestedError: one of the rows is missing, so that nothing is known about the best.
         """
         found = {name: self.values(read, **{**row, **column}) for name, row in rows.items()}
         best = max(found, key=lambda name: float(found[name].mean()))
         return found[best].rename(best)
 
-    def _read(self, read: Callable[[list[Rows]], float], *wanted: Settings) -> pd.Series:
+    def _values(self, read: Callable[[list[Rows]], float], *wanted: Settings) -> pd.Series:
         found: dict[int, float] = {}
         for seed in self.seeds:
-            stored = [self._rows(seed, settings) for settings in wanted]
-            if all(rows is not None for _, rows in stored):
-                found[seed] = self._number(read, [rows for _, rows in stored if rows is not None], wanted)
-                self.keys |= {key for key, _ in stored}
+            runs = [self.rows_of(seed, settings) for settings in wanted]
+            if all(rows is not None for _, rows in runs):
+                found[seed] = self._number(read, [rows for _, rows in runs], wanted)
+                self.keys |= {key for key, _ in runs if key}
         if len(found) < LEAST_SEEDS:
-            which = " and ".join(map(_named, wanted))
+            which = " and ".join(map(self.named, wanted))
             raise NotTestedError(f"needs {LEAST_SEEDS} seeds of {which}; {len(found)} stored")
         return pd.Series(found, dtype=float)
 
@@ -219,57 +191,52 @@ class Evidence:
         try:
             value = read(rows)
         except KeyError as missing:
-            which = " or ".join(map(_named, wanted))
+            which = " or ".join(map(self.named, wanted))
             raise NotTestedError(f"the stored rows of {which} lack {missing}") from missing
         return float("nan") if value is None else float(value)
 
-    def _rows(self, seed: int, settings: Settings) -> tuple[str, Rows | None]:
-        """The key and rows of one seed's run; None for the rows where it is not stored complete."""
-        key = self._key(self._config(seed, settings))
-        self.reads_zero_shot |= settings.get("method") == "zero-shot"
-        if key not in self._cache:
-            run = self.store.run(key)
-            self._cache[key] = run.records() if run.complete else None
-        return key, self._cache[key]
 
-    def _config(self, seed: int, settings: Settings) -> RunConfig:
-        wanted = {**settings, **self._changes, "seed": seed}
-        name = frozenset(wanted.items())
-        if name not in self._cache:
-            try:
-                self._cache[name] = configure(self.profile, **wanted)
-            except FedCoPLError as unknown:
-                raise NotTestedError(str(unknown)) from unknown
-        config: RunConfig = self._cache[name]
-        return config
+class TidyRows(Evidence):
+    """Numbers of any experiment: one line per seed, settings and metric.
 
-    def _key(self, config: RunConfig) -> str:
-        if config not in self._cache:
-            inputs = (config.dataset, *([config.clip] if isinstance(config, PromptConfig) else []))
-            if inputs not in self._cache:
-                self._cache[inputs] = _are_here(config)
-            if not self._cache[inputs]:
-                raise NotTestedError(f"{' or '.join(inputs)} is not here")
-            self._cache[config] = key_of(config)
-        return str(self._cache[config])
+    Args:
+        numbers: the columns seed, metric and value; every other column is a setting.
 
+    Raises:
+        FedCoPLError: one of the three columns is missing.
 
-def _of_split(run: Run, read: Callable[[dict[str, Any]], float], _: list[Rows]) -> float:
-    return read(run.split)
+    >>> rows = pd.DataFrame({"method": "A", "seed": [0, 1, 2], "metric": "accuracy", "value": [0.5, 0.6, 0.7]})
+    >>> evidence = TidyRows(rows)
+    >>> evidence.values(evidence.read("100 * accuracy"), method="A").tolist()
+    [50.0, 60.0, 70.0]
+    """
 
+    def __init__(self, numbers: pd.DataFrame) -> None:
+        missing = [name for name in ("seed", "metric", "value") if name not in numbers]
+        if missing:
+            raise FedCoPLError(f"the numbers lack the columns {', '.join(missing)}; expected seed, metric and value")
+        super().__init__(sorted(numbers["seed"].unique().tolist()))
+        self._numbers = numbers
 
-def _are_here(config: RunConfig) -> bool:
-    """Whether the data and weights of a run have a known content, without which it has no key."""
-    if isinstance(config, PromptConfig) and config.clip not in known_manifests("weights"):
-        return False
-    try:
-        key_of(config)
-    except FedCoPLError:  # says how to get them, with this machine's paths: not for a table that is committed
-        return False
-    return True
+    def again(self) -> "TidyRows":
+        """The same rows for another claim."""
+        return TidyRows(self._numbers)
 
+    def reader(self, name: str) -> Read:
+        """A metric's value."""
+        return lambda rows: float(rows[name])
 
-def _named(settings: Settings) -> str:
-    """Settings in words, such as ``FedCoPL (beta=0.1)``."""
-    rest = ", ".join(f"{name}={value}" for name, value in settings.items() if name != "method")
-    return settings.get("method", "FedCoPL") + (f" ({rest})" if rest else "")
+    def rows_of(self, seed: int, settings: Settings) -> tuple[str, Rows | None]:
+        """Metric -> value of the lines with these settings.
+
+        Raises:
+            FedCoPLError: an unknown setting, or a metric with two values, so that a setting is left open.
+        """
+        lines = self._numbers[self._numbers["seed"] == seed]
+        for name, value in settings.items():
+            if name not in lines:
+                raise FedCoPLError(f"the numbers have no column {name!r}; they have {', '.join(lines.columns)}")
+            lines = lines[lines[name].isna() if value is None else lines[name] == value]
+        if lines["metric"].duplicated().any():
+            raise FedCoPLError(f"several lines at seed {seed} have {self.named(settings)}; name more settings")
+        return "", (dict(zip(lines["metric"], lines["value"], strict=True)) if len(lines) else None)

@@ -1,7 +1,7 @@
-"""The judging rule: from differences paired over seeds to one of four verdicts; no files, no drawing."""
+"""The judging rules: from differences paired over seeds to one of four verdicts; no files, no drawing."""
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -24,7 +24,7 @@ MARGIN = 2.0
 
 
 @dataclass(frozen=True)
-class Judged:
+class Judgement:
     """A claim's verdict with the number behind it.
 
     Attributes:
@@ -60,16 +60,13 @@ class Judged:
         shown = f"{self.difference:+z.{digits}f} {self.unit} [{self.low:z.{digits}f}, {self.high:z.{digits}f}]"
         return shown + (f", {self.k_of_m} of {self.cells} cells" if self.cells > 1 else "")
 
-    def noting(self, *sentences: str) -> "Judged":
+    def with_notes(self, *sentences: str) -> "Judgement":
         """The same with sentences added to its note; empty ones are left out."""
         return replace(self, note=" ".join(filter(None, (self.note, *sentences))))
 
 
 def t_interval(values: pd.Series) -> tuple[float, float, float]:
     """Mean and 95 % t-interval of one number per seed.
-
-    Args:
-        values: one finite number per seed, [n], n of at least 2.
 
     Returns:
         Mean, lower and upper end; the three are equal when all seeds agree.
@@ -86,7 +83,7 @@ def t_interval(values: pd.Series) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
-def judge_difference(values: pd.Series, unit: str = "points") -> Judged:
+def judge_difference(values: pd.Series, unit: str = "points") -> Judgement:
     """Judge "the claimed winner is ahead" from its differences to the other, paired over seeds.
 
     Args:
@@ -105,10 +102,10 @@ def judge_difference(values: pd.Series, unit: str = "points") -> Judged:
         return _too_few(len(seeds), unit)
     mean, low, high = t_interval(seeds)
     verdict: Verdict = "holds" if low > 0 else "does not hold" if high < 0 else "within noise"
-    return Judged(verdict, mean, low, high, len(seeds), cells=1, k_of_m=int(mean > 0), unit=unit)
+    return Judgement(verdict, mean, low, high, len(seeds), cells=1, k_of_m=int(mean > 0), unit=unit)
 
 
-def judge_equivalence(values: pd.Series, margin: float | int = MARGIN, unit: str = "points") -> Judged:
+def judge_equivalence(values: pd.Series, margin: float | int = MARGIN, unit: str = "points") -> Judgement:
     """Judge "there is hardly a difference": does the interval lie inside a margin fixed beforehand?
 
     Args:
@@ -126,7 +123,7 @@ def judge_equivalence(values: pd.Series, margin: float | int = MARGIN, unit: str
     return _against_margin(values, margin, unit, floor=-margin)
 
 
-def judge_no_worse(values: pd.Series, margin: float | int = MARGIN, unit: str = "points") -> Judged:
+def judge_no_worse(values: pd.Series, margin: float | int = MARGIN, unit: str = "points") -> Judgement:
     """Judge "nothing is lost": the interval of what is gained lies above -margin; any gain is welcome.
 
     >>> judge_no_worse(pd.Series([5.0, 6.0, 7.0])).verdict
@@ -135,19 +132,15 @@ def judge_no_worse(values: pd.Series, margin: float | int = MARGIN, unit: str = 
     return _against_margin(-values, margin, unit, floor=-math.inf, turned=True)
 
 
-def judge_every_case(cells: Mapping[str, pd.Series], unit: str = "points") -> Judged:
+def judge_every_case(cells: Mapping[str, pd.Series], unit: str = "points") -> Judgement:
     """Judge "ahead in every case".
 
-    The pooled difference is each seed's mean over the cells. It must hold, and no single cell may lie
-    significantly on the other side. With many cells one may do so by chance (1 in 40 where there is no
-    difference at all), so such cells are named in the note.
+    The pooled difference, each seed's mean over the cells, must hold, and no single cell may lie significantly on the
+    other side. By chance 1 cell in 40 does so where there is no difference at all; such cells are named in the note.
 
     Args:
         cells: name -> claimed winner minus other, one per seed; a pooled seed has a value in every cell.
         unit: of the values.
-
-    Returns:
-        The pooled numbers, ``cells`` and ``k_of_m``, the cells whose mean has the claimed sign.
 
     >>> judge_every_case({"a": pd.Series([1.0, 1.2, 0.9]), "b": pd.Series([2.0, 2.2, 2.1])}).k_of_m
     2
@@ -162,7 +155,7 @@ def judge_every_case(cells: Mapping[str, pd.Series], unit: str = "points") -> Ju
         verdict="does not hold" if refuted else together.verdict,
         cells=len(cells),
         k_of_m=sum(int(values.mean() > 0) for values in cells.values()),
-    ).noting(f"Significantly the other way: {', '.join(opposite)}." if opposite and len(cells) > 1 else "")
+    ).with_notes(f"Significantly the other way: {', '.join(opposite)}." if opposite and len(cells) > 1 else "")
 
 
 def pooled(cells: Mapping[str, pd.Series]) -> pd.Series:
@@ -171,11 +164,8 @@ def pooled(cells: Mapping[str, pd.Series]) -> pd.Series:
     return pd.DataFrame(dict(cells)).dropna().mean(axis=1)
 
 
-def judge_parts(parts: Mapping[str, Judged]) -> Judged:
+def judge_parts(parts: Mapping[str, Judgement]) -> Judgement:
     """Judge a claim of several parts, all of which must hold.
-
-    Args:
-        parts: name -> verdict of the part.
 
     Returns:
         *not tested* if a part is, else *does not hold* if a part does not, else *within noise* if a part is,
@@ -199,15 +189,11 @@ def judge_parts(parts: Mapping[str, Judged]) -> Judged:
     )
 
 
-def judge_range(settings: pd.DataFrame, margin: float | int = MARGIN, unit: str = "points") -> Judged:
+def judge_range(settings: pd.DataFrame, margin: float | int = MARGIN, unit: str = "points") -> Judgement:
     """Judge "the setting hardly matters": the best setting's mean minus the worst's, against a margin.
 
-    Choosing best and worst after the fact widens the range, so the verdict errs against the claim.
-
-    Args:
-        settings: one column per value of the setting, one line per seed.
-        margin: what counts as hardly.
-        unit: of the values.
+    Choosing best and worst afterwards widens the range, so the verdict errs against the claim. ``settings`` has one
+    column per value of the setting, one line per seed.
 
     >>> judge_range(pd.DataFrame({0.4: [70.0, 71.0, 72.0], 0.5: [70.2, 71.1, 72.4]})).verdict
     'holds'
@@ -218,29 +204,27 @@ def judge_range(settings: pd.DataFrame, margin: float | int = MARGIN, unit: str 
     means = table.mean()
     best, worst = means.idxmax(), means.idxmin()
     judged = judge_equivalence(table[best] - table[worst], margin, unit)
-    return judged.noting(f"Best at {best}, worst at {worst}, of {table.shape[1]} values.")
+    return judged.with_notes(f"Best at {best}, worst at {worst}, of {table.shape[1]} values.")
 
 
 def best_of_others(settings: pd.DataFrame, reference: Hashable) -> pd.Series:
     """Per seed, how much the value of a setting that is best on the *other* seeds gains over a reference.
 
-    Args:
-        settings: one column per value of the setting, one line per seed; at least 2 seeds.
-        reference: the column compared with.
-
-    Returns:
-        One difference per seed; choosing on other seeds keeps luck out of it, so it may be negative.
+    Choosing on other seeds keeps luck out of it, so it may be negative; NaN for a single seed. ``settings`` has one
+    column per value of the setting, one line per seed.
 
     >>> best_of_others(pd.DataFrame({0.4: [1.0, 1.0], 0.5: [3.0, 0.0]}), 0.4).tolist()
     [0.0, -1.0]
     """
     table = settings.dropna()
+    if len(table) < 2:
+        return pd.Series(math.nan, index=table.index, dtype=float)
     chosen = [table.drop(index=seed).mean().idxmax() for seed in table.index]
     gained = [table[best][seed] - table[reference][seed] for seed, best in zip(table.index, chosen, strict=True)]
     return pd.Series(gained, index=table.index, dtype=float)
 
 
-def _against_margin(values: pd.Series, margin: float | int, unit: str, floor: float, turned: bool = False) -> Judged:
+def _against_margin(values: pd.Series, margin: float | int, unit: str, floor: float, turned: bool = False) -> Judgement:
     if not margin > 0:
         raise FedCoPLError(f"margin={margin} is not valid; expected a width above 0 in {unit}")
     judged = judge_difference(values, unit)
@@ -252,13 +236,62 @@ def _against_margin(values: pd.Series, margin: float | int, unit: str, floor: fl
     judged = replace(judged, verdict=verdict, k_of_m=int(floor <= judged.difference <= margin))
     if turned:
         judged = replace(judged, difference=-judged.difference, low=-judged.high, high=-judged.low)
-    return judged.noting(f"Margin {margin:g} {unit}.")
+    return judged.with_notes(f"Margin {margin:g} {unit}.")
 
 
-def _too_few(n_seeds: int, unit: str) -> Judged:
-    return Judged("not tested", n_seeds=n_seeds, unit=unit, note=f"{n_seeds} paired seed(s); {LEAST_SEEDS} are needed.")
+def _too_few(n_seeds: int, unit: str) -> Judgement:
+    return Judgement(
+        "not tested", n_seeds=n_seeds, unit=unit, note=f"{n_seeds} paired seed(s); {LEAST_SEEDS} are needed."
+    )
 
 
 def _some(cells: Mapping[str, object]) -> None:
     if not cells:
         raise FedCoPLError("there is no cell to judge; pass at least one")
+
+
+def slope(x: Sequence[float | int], y: Sequence[float | int]) -> float:
+    """Least-squares slope of y over x; NaN where y has a gap.
+
+    ``numpy.polyfit`` gives other last digits, and verdicts are compared to the last one.
+
+    Raises:
+        FedCoPLError: fewer than two different places, or lengths that differ.
+
+    >>> slope([0, 1, 2], [1.0, 3.0, 5.0])
+    2.0
+    """
+    places, values = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    if len(places) != len(values) or len(places) < 2 or not np.ptp(places):
+        raise FedCoPLError(f"no slope through {len(values)} values at {places.tolist()}; expected two different places")
+    centred = places - places.mean()
+    return float(centred @ values / (centred @ centred))
+
+
+def slopes(settings: pd.DataFrame, places: Sequence[float | int]) -> pd.Series:
+    """Per seed, the slope over the columns of a table, which stand at ``places``.
+
+    >>> slopes(pd.DataFrame({"a": [1.0], "b": [3.0]}), [0, 1]).tolist()
+    [2.0]
+    """
+    found = [slope(places, line) for line in settings.to_numpy(dtype=float).tolist()]
+    return pd.Series(found, index=settings.index, dtype=float)
+
+
+def spearman(x: Sequence[float | int], y: Sequence[float | int]) -> float:
+    """Spearman's rank correlation, ties sharing their mean rank; NaN where either side is constant.
+
+    ``scipy.stats.spearmanr`` gives other last digits, and verdicts are compared to the last one.
+
+    >>> round(spearman([1, 2, 3], [10.0, 20.0, 15.0]), 9)
+    0.5
+    """
+    if len(x) != len(y) or len(x) < 2:
+        raise FedCoPLError(f"{len(x)} and {len(y)} values cannot be ranked together; expected two or more pairs")
+    first, second = (pd.Series(list(values), dtype=float).rank().to_numpy() for values in (x, y))
+    return float(np.corrcoef(first, second)[0, 1]) if np.ptp(first) and np.ptp(second) else math.nan
+
+
+def mean_step(curve: Sequence[float | int]) -> float:
+    """Mean absolute change from one value of a curve to the next; NaN for fewer than two."""
+    return float(np.abs(np.diff(np.asarray(curve, dtype=float))).mean()) if len(curve) > 1 else math.nan

@@ -1,19 +1,65 @@
-"""Rounds to an accuracy, for the tables of rounds: never dropped when a run does not get there."""
+"""Rounds to an accuracy, for the tables of rounds: a run that does not get there is censored, not dropped."""
 
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.paper._sage_rounds import Row
-from fedcopl_lab.paper._trends import Reached, log_speed_up, rounds_to
 
 WINDOW = 5
 """Rounds of the running mean beside the raw curve."""
 
 REFERENCE = "FixMatch-LPL"
 """The row that the paper's speed-ups are measured against."""
+
+
+@dataclass(frozen=True)
+class Reached:
+    """When a curve first reached a target.
+
+    Attributes:
+        round: first round at or above the target; for a curve that never got there, one after its last.
+        censored: whether it never got there, so that the true round is ``round`` or later.
+    """
+
+    round: int
+    censored: bool
+
+
+def rounds_to(accuracies: Sequence[float | int], target: float | int, window: int = 1) -> Reached:
+    """The first round whose accuracy, or its mean over the last ``window`` rounds, is at or above a target.
+
+    Args:
+        accuracies: one per round, the first of round 1.
+        target: in the same unit.
+        window: rounds averaged; a mean needs that many rounds, so it exists from round ``window`` on.
+
+    >>> rounds_to([0.2, 0.5, 0.4], 0.5)
+    Reached(round=2, censored=False)
+    """
+    if window < 1 or not len(accuracies):
+        raise FedCoPLError(f"window={window} over {len(accuracies)} rounds is not valid; expected both at least 1")
+    values = np.asarray(accuracies, dtype=float)
+    means = [values[i + 1 - window : i + 1].mean() for i in range(window - 1, len(values))]
+    there = [i for i, mean in enumerate(means) if mean >= target]
+    return Reached(there[0] + window, censored=False) if there else Reached(len(values) + 1, censored=True)
+
+
+def log_speed_up(other: Reached, own: Reached) -> float:
+    """log2 of how many times more rounds the other needed; a censored curve counts with its bound.
+
+    A bound for the other understates the lead and one for the claimed winner overstates it; when both never
+    arrive they are even. Callers say in how many seeds a bound was used.
+
+    >>> log_speed_up(Reached(40, False), Reached(20, False))
+    1.0
+    """
+    return math.log2(other.round / own.round)
 
 
 def reached_lines(rows: Sequence[Row], column: str) -> Iterator[dict[str, Any]]:

@@ -1,12 +1,22 @@
-"""What a round's pseudo-labels were worth, as plain numbers: counts, shares, accuracies, lambda, entropies."""
+"""What SAGE's rounds say: pseudo-labels as counts and shares, confidences, the entropies of Eqs. 10 to 17."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
+
+from fedcopl_lab._errors import FedCoPLError
 
 Row = Mapping[str, Any]
 Numbers = dict[str, float | int | None]
 
 GROUPS = ("majority", "minority")
+
+THRESHOLDS = (0.5, 0.7, 0.8, 0.9, 0.95)
+"""Confidences from which images are counted in the pictures; all are edges of the 20 stored bins."""
+
+CLIENT_METRICS = ("mix_entropy", "prior_entropy", "posterior_entropy", "eq16_right", "start_distance", "end_distance")
+MERGED_METRICS = ("distance_to_mean", "distance_to_single")
 
 
 def pseudo_label_numbers(row: Row) -> Numbers:
@@ -75,3 +85,121 @@ def _group_numbers(group: str, counts: Row) -> Numbers:
         f"label_accuracy_{group}_global": share(counts["n_global_sure_correct"], other),
         f"label_accuracy_{group}_cpg": share(counts["n_used_correct"], counts["n_used"]),
     }
+
+
+def first_third(rows: Sequence[Row]) -> Sequence[Row]:
+    """The first third of the rounds, one at least: what the papers call early in training.
+
+    >>> [row["round"] for row in first_third([{"round": n} for n in range(1, 8)])]
+    [1, 2]
+    """
+    return rows[: max(len(rows) // 3, 1)]
+
+
+def last_third(rows: Sequence[Row]) -> Sequence[Row]:
+    """The last third of the rounds, one at least."""
+    return rows[-max(len(rows) // 3, 1) :]
+
+
+def histogram(rows: Sequence[Row], model: str) -> np.ndarray:
+    """Share of the weak views in each bin of confidence, over several rounds together, [bins].
+
+    Args:
+        rows: stored rounds.
+        model: ``"local"`` or ``"global"``.
+    """
+    counts = np.sum([row[model]["counts"] for row in rows], axis=0, dtype=float)
+    total = counts.sum()
+    return counts / total if total else counts
+
+
+def share_above(shares: np.ndarray, threshold: float | int) -> float:
+    """Share of views whose confidence is at least a threshold, from a histogram over [0, 1].
+
+    Raises:
+        FedCoPLError: the threshold is no edge of the bins, so that the histogram cannot say.
+
+    >>> share_above(np.array([0.5, 0.25, 0.125, 0.125]), 0.5)
+    0.25
+    """
+    edge = threshold * len(shares)
+    if not 0 <= threshold <= 1 or abs(edge - round(edge)) > 1e-9:
+        raise FedCoPLError(f"threshold={threshold} is no edge of {len(shares)} equal bins; choose a multiple of their "
+                           "width")  # fmt: skip
+    return float(shares[round(edge) :].sum())
+
+
+def confidence_lines(rows: Sequence[Row], metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The histograms of the first third of the rounds: metric is the model, x the lower edge of a bin."""
+    for model in metrics:
+        shares = histogram([row for row in first_third(rows) if model in row], model)
+        for place, value in enumerate(shares):
+            yield {"metric": model, "x": place / len(shares), "y": None, "value": float(value)}
+
+
+def theory_lines(rows: Sequence[Row], metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Means over the rounds: per client (y), for the merged model, and by the number of agreeing clients (x).
+
+    Args:
+        rows: stored rounds of a method with pseudo-labels.
+        metrics: of :data:`CLIENT_METRICS` (y is the client), :data:`MERGED_METRICS`, and
+            ``confidence_when_agreeing`` and ``images_when_agreeing`` (x is the number of local models that agree
+            with the merged model's label).
+    """
+    clients = client_means(rows)
+    for metric in metrics:
+        if metric in clients:
+            for client, value in enumerate(clients[metric]):
+                if not np.isnan(value):
+                    yield {"metric": metric, "x": len(rows), "y": client, "value": float(value)}
+        elif metric in MERGED_METRICS:
+            found = [row["ensemble"][metric] for row in rows if "ensemble" in row]
+            if found:
+                yield {"metric": metric, "x": len(rows), "y": None, "value": float(np.mean(found))}
+    images, confidence = by_agreement(rows)
+    for level, (count, mean) in enumerate(zip(images, confidence, strict=True)):
+        if "images_when_agreeing" in metrics:
+            yield {"metric": "images_when_agreeing", "x": level, "y": None, "value": float(count)}
+        if "confidence_when_agreeing" in metrics and count:
+            yield {"metric": "confidence_when_agreeing", "x": level, "y": None, "value": float(mean)}
+
+
+def client_means(rows: Sequence[Row]) -> dict[str, np.ndarray]:
+    """Each client's means over the rounds it took part in, NaN for one that never did; [K] each.
+
+    ``prior_entropy`` is H(p(y)) of the mean prediction (Eq. 14), ``posterior_entropy`` the mean H(p(y|x)) (Eq. 12),
+    ``eq16_right`` prior entropy plus the divergence of Eq. 15, which is the mean KL(p(y|x) || p(y)) by Bayes' rule.
+    All are of the trained local model on the client's pool, in nats.
+    """
+
+    def values(name: str) -> np.ndarray:
+        return np.array([row["clients"][name] for row in rows], dtype=float)
+
+    posterior, information = values("end_entropy"), values("end_information")
+    prior = posterior + information  # information is the entropy of the mean less the mean entropy
+    found = {
+        "mix_entropy": values("mix_entropy"),
+        "prior_entropy": prior,
+        "posterior_entropy": posterior,
+        "eq16_right": prior + information,
+        "start_distance": values("start_distance"),
+        "end_distance": values("end_distance"),
+    }
+    return {name: _means(rounds) for name, rounds in found.items()}
+
+
+def by_agreement(rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray]:
+    """Test images, and the merged model's mean confidence on them, by the number of agreeing local models."""
+    stored = [row["ensemble"] for row in rows if "ensemble" in row]
+    if not stored:
+        return np.zeros(0), np.zeros(0)
+    counts = np.array([one["agreeing_counts"] for one in stored], dtype=float)
+    means = np.array([one["agreeing_confidence"] for one in stored], dtype=float)
+    images = counts.sum(axis=0)
+    total = (counts * np.nan_to_num(means)).sum(axis=0)
+    return images, np.divide(total, images, out=np.full(images.shape, np.nan), where=images > 0)
+
+
+def _means(rounds: np.ndarray) -> np.ndarray:
+    there = (~np.isnan(rounds)).sum(axis=0)
+    return np.divide(np.nansum(rounds, axis=0), there, out=np.full(rounds.shape[1], np.nan), where=there > 0)

@@ -7,17 +7,19 @@ from made_up_runs import World
 
 from fedcopl_lab._files import to_json
 from fedcopl_lab.config import PromptConfig, run_key
-from fedcopl_lab.paper import _evidence
-from fedcopl_lab.paper._evidence import Evidence
+from fedcopl_lab.paper import _stored_runs, claim_lines, judge_claim, judged_claims
+from fedcopl_lab.paper._judge import Judgement
+from fedcopl_lab.paper._stored_runs import StoredRuns
+from fedcopl_lab.paper.statistics import STATISTICS
 from fedcopl_lab.store import Store
 
 
 @pytest.fixture
-def evidence_of(tmp_path, monkeypatch) -> Callable[..., Evidence]:
+def evidence_of(tmp_path, monkeypatch) -> Callable[..., StoredRuns]:
     """World -> the evidence of its stored runs, written into run folders when they are asked for."""
     store = Store(tmp_path / "world")
 
-    def build(world: World, profile: str = "smoke", seeds: Sequence[int] = (0, 1, 2)) -> Evidence:
+    def build(world: World, profile: str = "smoke", seeds: Sequence[int] = (0, 1, 2)) -> StoredRuns:
         def key_of(config: PromptConfig) -> str:
             key = run_key(config, data_sha="made up", weights_sha="made up")
             folder = store.root / key
@@ -33,8 +35,19 @@ def evidence_of(tmp_path, monkeypatch) -> Callable[..., Evidence]:
                 (folder / "result.json").write_text(to_json({"round": rows[-1]["round"]}))
             return key
 
-        monkeypatch.setattr(_evidence, "key_of", key_of)
-        monkeypatch.setattr(_evidence, "_are_here", lambda config: True)
-        return Evidence(profile, store, seeds)
+        monkeypatch.setattr(_stored_runs, "key_of", key_of)
+        monkeypatch.setattr(_stored_runs, "_are_here", lambda config: True)
+        return StoredRuns(profile, store, seeds)
 
     return build
+
+
+@pytest.fixture
+def judged_by(evidence_of) -> Callable[..., Judgement]:
+    """Statistic and world -> the judgement of the claim that it belongs to."""
+
+    def judge(name: str, world: World, profile: str = "smoke") -> Judgement:
+        lines = claim_lines(judged_claims().query("statistic == @name"))
+        return judge_claim(lines.astype(str).to_dict("records"), evidence_of(world, profile), STATISTICS)
+
+    return judge

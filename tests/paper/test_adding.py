@@ -2,8 +2,7 @@
 
 import pandas as pd
 
-from fedcopl_lab.paper._adding import add_claims, add_numbers
-from fedcopl_lab.paper.collect import VALUE_COLUMNS
+from fedcopl_lab.paper import VALUE_COLUMNS, add_claims, add_numbers
 
 COLUMN = "CIFAR-10, 30 %"
 

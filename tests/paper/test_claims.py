@@ -5,7 +5,8 @@ from decimal import ROUND_HALF_UP, Decimal
 import pytest
 
 from fedcopl_lab import FedCoPLError
-from fedcopl_lab.paper.claims import NUMBERS, claims
+from fedcopl_lab.paper import claims
+from fedcopl_lab.paper._printed import NUMBERS
 
 ROWS = {
     ("fedcopl", "main Table 1"): 140,

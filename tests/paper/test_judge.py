@@ -11,7 +11,7 @@ from scipy import stats
 
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.paper._judge import (
-    Judged,
+    Judgement,
     best_of_others,
     judge_difference,
     judge_equivalence,
@@ -175,16 +175,16 @@ def test_the_best_is_chosen_on_other_seeds(rows: list[tuple[float, float, float]
 
 
 def test_text_is_short_and_says_the_cells() -> None:
-    judged = Judged("holds", 1.94, 0.41, 3.42, 5, cells=8, k_of_m=6)
+    judged = Judgement("holds", 1.94, 0.41, 3.42, 5, cells=8, k_of_m=6)
     assert judged.text == "+1.9 points [0.4, 3.4], 6 of 8 cells"
-    assert Judged("holds", 0.5, 0.25, 0.75, 5, cells=1, k_of_m=1, unit="rho").text == "+0.50 rho [0.25, 0.75]"
+    assert Judgement("holds", 0.5, 0.25, 0.75, 5, cells=1, k_of_m=1, unit="rho").text == "+0.50 rho [0.25, 0.75]"
 
 
 def test_small_numbers_keep_two_digits_and_zero_has_no_sign() -> None:
-    small = Judged("within noise", -0.0017, -0.0041, 0.0007, 3, cells=1, k_of_m=0, unit="of λ per round")
+    small = Judgement("within noise", -0.0017, -0.0041, 0.0007, 3, cells=1, k_of_m=0, unit="of λ per round")
     assert small.text == "-0.0017 of λ per round [-0.0041, 0.0007]"
-    assert Judged("within noise", -0.01, -0.8, 0.8, 3, cells=1).text == "+0.0 points [-0.8, 0.8]"
-    assert Judged("within noise", 0.0, 0.0, 0.0, 3, cells=1, unit="rho").text == "+0.00 rho [0.00, 0.00]"
+    assert Judgement("within noise", -0.01, -0.8, 0.8, 3, cells=1).text == "+0.0 points [-0.8, 0.8]"
+    assert Judgement("within noise", 0.0, 0.0, 0.0, 3, cells=1, unit="rho").text == "+0.00 rho [0.00, 0.00]"
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up_runs import label_phase, rounds
 
-from fedcopl_lab.paper.statistics._reads import (
-    baselines,
+from fedcopl_lab.paper.statistics._groups import baselines
+from fedcopl_lab.paper.statistics._readers import (
     cosine,
     distance,
     label_accuracy,

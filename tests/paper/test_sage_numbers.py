@@ -8,10 +8,17 @@ from hypothesis import strategies as st
 from sage_rows import sage_row
 
 from fedcopl_lab import FedCoPLError
-from fedcopl_lab.paper._sage_confidences import THRESHOLDS, first_third, histogram, last_third, share_above
 from fedcopl_lab.paper._sage_reached import reached_lines, speed_ups
-from fedcopl_lab.paper._sage_rounds import pseudo_label_numbers
-from fedcopl_lab.paper._sage_theory import by_agreement, client_means
+from fedcopl_lab.paper._sage_rounds import (
+    THRESHOLDS,
+    by_agreement,
+    client_means,
+    first_third,
+    histogram,
+    last_third,
+    pseudo_label_numbers,
+    share_above,
+)
 
 
 def test_a_method_without_pseudo_labels_has_no_such_numbers():

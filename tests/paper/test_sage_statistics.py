@@ -9,14 +9,10 @@ from made_up_runs import jitter
 from sage_rows import model, sage_row
 
 from fedcopl_lab.config import KAPPA_STAR, SageConfig
-from fedcopl_lab.paper import judged_claims
-from fedcopl_lab.paper._evidence import NotTestedError
-from fedcopl_lab.paper.statistics import STATISTICS
-from fedcopl_lab.paper.statistics.sage_results import RIVALS
+from fedcopl_lab.paper.statistics.sage import RIVALS
 
 YES, NO, NOISE = "holds", "does not hold", "within noise"
 ROUNDS = 6
-OWN = [name for name in judged_claims("sage")["statistic"] if name]
 
 
 def skew(c: SageConfig) -> int:
@@ -170,50 +166,26 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "made_up", "verdict"), CASES, ids=[f"{name}-{v}" for name, _, v in CASES])
-def test_the_verdict_is_the_made_up_truth(name, made_up, verdict, evidence_of) -> None:
-    judged = STATISTICS[name](evidence_of(made_up, "paper" if name == "passes_the_reference_on_svhn" else "smoke"))
+def test_the_verdict_is_the_made_up_truth(name, made_up, verdict, judged_by) -> None:
+    judged = judged_by(name, made_up, "paper" if name == "passes_the_reference_on_svhn" else "smoke")
     assert judged.verdict == verdict, judged
     assert judged.n_seeds == 3
     assert judged.text
 
 
-def test_every_statistic_is_tested_both_ways() -> None:
-    for name in OWN:
-        found = {verdict for other, _, verdict in CASES if other == name}
-        assert YES in found, name
-        assert len(found) > 1, name
+@pytest.mark.parametrize(("gain", "others", "verdict"), [(3, (0,), "not tested"), (-3, (), NO)])
+def test_a_best_row_cannot_be_named_without_its_rivals_but_a_loss_can_be_seen(gain, others, verdict, judged_by) -> None:
+    full, known = accuracy(lambda c: 60 + gain * is_sage(c)), ("SAGE", "FixMatch-LPL", "FixMatch-GPL")
+    stored = judged_by(
+        "best_with_a_tenth_labelled", lambda c: full(c) if c.method in known or c.seed in others else None
+    )
+    assert stored.verdict == verdict
+    if verdict != NO:
+        assert "Only over the best of FixMatch-LPL, FixMatch-GPL (holds)" in stored.note
+        assert all(name in stored.note for name in RIVALS)
 
 
-def test_every_claim_of_sage_has_its_statistic() -> None:
-    assert len(OWN) == len(set(OWN)) == len(judged_claims("sage")) == 38
-    assert set(OWN) <= set(STATISTICS)
-
-
-def test_a_best_row_cannot_be_named_without_its_rivals_but_a_loss_can_be_seen(evidence_of) -> None:
-    def few(gain: float):
-        full = accuracy(lambda c: 60 + gain * is_sage(c))
-        return lambda c: full(c) if c.seed == 0 or c.method in ("SAGE", "FixMatch-LPL", "FixMatch-GPL") else None
-
-    ahead = STATISTICS["best_with_a_tenth_labelled"](evidence_of(few(3)))
-    assert ahead.verdict == "not tested"
-    assert "Only over the best of FixMatch-LPL, FixMatch-GPL (holds)" in ahead.note
-    assert all(name in ahead.note for name in RIVALS)
-
-
-def test_a_loss_to_the_rivals_that_are_there_is_enough_to_refute(evidence_of) -> None:
-    full = accuracy(lambda c: 60 - 3 * is_sage(c))
-    known = ("SAGE", "FixMatch-LPL", "FixMatch-GPL")
-    behind = STATISTICS["best_with_a_tenth_labelled"](evidence_of(lambda c: full(c) if c.method in known else None))
-    assert behind.verdict == NO
-
-
-def test_curves_that_never_arrive_count_with_their_bound(evidence_of) -> None:
-    judged = STATISTICS["fewest_rounds"](evidence_of(arriving(lambda c, target: 1 if is_sage(c) else 99)))
+def test_curves_that_never_arrive_count_with_their_bound(judged_by) -> None:
+    judged = judged_by("fewest_rounds", arriving(lambda c, target: 1 if is_sage(c) else 99))
     assert judged.difference == pytest.approx(math.log2((ROUNDS + 1) / 1))
     assert "36 curves never reached a target" in judged.note  # LPL, 3 seeds, 3 α, 4 targets
-
-
-@pytest.mark.parametrize("name", OWN)
-def test_without_runs_nothing_is_tested(name, evidence_of) -> None:
-    with pytest.raises(NotTestedError, match=r"needs 3 seeds of|which profile smoke does not have"):
-        STATISTICS[name](evidence_of(lambda config: None))

@@ -1,14 +1,16 @@
 """Every statistic of FedCoPL's claims on made-up stored runs whose answer is known, both ways."""
 
 import math
+import re
 from collections.abc import Callable
 
 import pytest
 from made_up_runs import TRUE, jitter, label_phase, rounds
+from test_sage_statistics import CASES as SAGE_CASES
 
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.paper import judged_claims
-from fedcopl_lab.paper._evidence import NotTestedError
+from fedcopl_lab.paper import claim_lines, judged_claims
+from fedcopl_lab.paper._claims_table import RULES
 from fedcopl_lab.paper.statistics import STATISTICS
 
 YES, NO, NOISE = "holds", "does not hold", "within noise"
@@ -239,31 +241,29 @@ PAPER_SETS = (
 
 
 @pytest.mark.parametrize(("name", "world", "verdict"), CASES, ids=[f"{name}-{v}" for name, _, v in CASES])
-def test_the_verdict_is_the_made_up_truth(name, world, verdict, evidence_of) -> None:
-    judged = STATISTICS[name](evidence_of(world, "paper" if name in PAPER_SETS else "smoke"))
+def test_the_verdict_is_the_made_up_truth(name, world, verdict, judged_by) -> None:
+    judged = judged_by(name, world, "paper" if name in PAPER_SETS else "smoke")
     assert judged.verdict == verdict, judged
     assert judged.n_seeds == 3
     assert judged.text
 
 
-FEDCOPL = [name for name in judged_claims("fedcopl")["statistic"] if name]
+NAMED = judged_claims()["statistic"].tolist()
 
 
-def test_every_statistic_is_tested_both_ways() -> None:
-    for name in FEDCOPL:
-        found = {verdict for other, _, verdict in CASES if other == name}
-        assert YES in found, name
-        assert len(found) > 1, name
+@pytest.mark.parametrize("name", NAMED)
+def test_every_claim_is_tested_both_ways_and_not_without_runs(name, judged_by) -> None:
+    found = {verdict for other, _, verdict in [*CASES, *SAGE_CASES] if other == name}
+    assert YES in found
+    assert len(found) > 1
+    judged = judged_by(name, lambda config: None)
+    assert judged.verdict == "not tested"
+    assert re.match(r"Needs 3 seeds of|About .*, which profile smoke does not have", judged.note)
 
 
-def test_every_fedcopl_claim_has_its_statistic_and_every_statistic_its_claim() -> None:
-    named = [name for name in judged_claims()["statistic"] if name]
-    assert len(named) == len(set(named))
-    assert set(named) == set(STATISTICS)
-    assert (judged_claims("fedcopl")["statistic"] != "").all()
-
-
-@pytest.mark.parametrize("name", sorted(STATISTICS))
-def test_without_runs_nothing_is_tested(name, evidence_of) -> None:
-    with pytest.raises(NotTestedError, match=r"needs 3 seeds of|which profile smoke does not have"):
-        STATISTICS[name](evidence_of(lambda config: None))
+def test_every_claim_has_one_statistic_and_every_statistic_its_claim() -> None:
+    lines = claim_lines(judged_claims())
+    assert all(NAMED)
+    assert len(NAMED) == len(set(NAMED))
+    assert set(lines.loc[lines["rule"] == "", "statistic"]) == set(STATISTICS)
+    assert set(lines["rule"]) == {"", *RULES}

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedcopl_lab import FedCoPLError
-from fedcopl_lab.paper._trends import Reached, log_speed_up, mean_step, rounds_to, slope, slopes, spearman
+from fedcopl_lab.paper._judge import mean_step, slope, slopes, spearman
+from fedcopl_lab.paper._sage_reached import Reached, log_speed_up, rounds_to
 
 pairs = st.lists(st.tuples(st.integers(-9, 9), st.integers(-9, 9)), min_size=3, max_size=9).filter(
     lambda found: len({x for x, _ in found}) > 1 and len({y for _, y in found}) > 1

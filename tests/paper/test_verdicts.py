@@ -9,10 +9,18 @@ from made_up_runs import jitter, rounds
 
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.paper import _evidence, judged_claims, measured, measured_claims, same_verdicts, verdicts, write_claims
+from fedcopl_lab.paper import (
+    VERDICT_COLUMNS,
+    judged_claims,
+    measured,
+    measured_claims,
+    same_verdicts,
+    verdicts,
+    write_claims,
+)
 from fedcopl_lab.paper._evidence import NotTestedError
-from fedcopl_lab.paper.statistics._reads import accuracy
-from fedcopl_lab.paper.verdicts import COLUMNS
+from fedcopl_lab.paper._stored_runs import StoredRuns
+from fedcopl_lab.paper.statistics._readers import accuracy
 from fedcopl_lab.store import Store
 
 KINDS = {"difference", "every_case", "equivalence", "trend"}
@@ -45,7 +53,7 @@ def test_the_table_has_every_claim_once_with_all_it_needs() -> None:
 
 def test_an_empty_store_tests_nothing_and_says_why(tmp_path) -> None:
     table = verdicts("smoke", Store(tmp_path))
-    assert list(table.columns) == COLUMNS
+    assert list(table.columns) == VERDICT_COLUMNS
     assert (table["verdict"] == "not tested").all()
     assert (table["note"] != "").all()
     assert (table["runs"] == "").all()
@@ -100,7 +108,7 @@ def test_an_incomplete_run_does_not_count(evidence_of) -> None:
     runs.values(accuracy)
     for path in runs.store.root.glob("*/result.json"):
         path.unlink()
-    fresh = _evidence.Evidence("smoke", runs.store, (0, 1, 2))
+    fresh = StoredRuns("smoke", runs.store, (0, 1, 2))
     with pytest.raises(NotTestedError, match=r"needs 3 seeds of FedCoPL; 0 stored"):
         fresh.values(accuracy)
 
@@ -119,7 +127,7 @@ def test_what_cannot_be_asked_is_a_reason(evidence_of, ask, message) -> None:
 
 
 def test_data_that_is_not_here_is_named_without_a_path() -> None:
-    runs = _evidence.Evidence("smoke", Store(), (0, 1, 2))
+    runs = StoredRuns("smoke", Store(), (0, 1, 2))
     with pytest.raises(NotTestedError, match=r"^dtd or tiny is not here$"):
         runs.values(accuracy, dataset="dtd")
 
@@ -127,7 +135,7 @@ def test_data_that_is_not_here_is_named_without_a_path() -> None:
 def test_committed_verdicts_read_back_as_they_were(evidence_of, tmp_path, monkeypatch) -> None:
     runs = evidence_of(everywhere)
     fresh = verdicts("smoke", runs.store, numbers=[12, 16, 38, 43, 50])
-    monkeypatch.setattr(sys.modules["fedcopl_lab.paper.measured"], "measured_folder", lambda: tmp_path)
+    monkeypatch.setattr(sys.modules["fedcopl_lab.paper._measured"], "measured_folder", lambda: tmp_path)
     path = write_claims(tmp_path, "smoke", fresh)
     assert path.name == "smoke.claims.csv"
     first = path.read_bytes()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcopl_lab import FedCoPLError
-from fedcopl_lab.paper.claims import claims
+from fedcopl_lab.paper import claims
 from fedcopl_lab.report import _compare, against_committed, beside, committed_beside, gaps, readable
 
 

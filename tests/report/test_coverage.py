@@ -4,8 +4,7 @@ import pandas as pd
 import pytest
 
 from fedcopl_lab._identity import key_of
-from fedcopl_lab.paper.items import ITEMS, find_items
-from fedcopl_lab.paper.measured import measured_profiles, measured_runs
+from fedcopl_lab.paper import ITEMS, find_items, measured_profiles, measured_runs
 from fedcopl_lab.report import _overview, coverage, coverage_markdown
 from fedcopl_lab.report._page import render
 

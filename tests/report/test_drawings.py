@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcopl_lab.paper.claims import claims
-from fedcopl_lab.paper.items import PAPER_SETS
-from fedcopl_lab.paper.printed import printed
+from fedcopl_lab.paper import PAPER_SETS, claims, printed
 from fedcopl_lab.report import draw
 from fedcopl_lab.report._rows import lead_over
 from fedcopl_lab.report.looks import BLUE, DOUBLE, ORANGE

@@ -7,7 +7,7 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 
 from fedcopl_lab import FedCoPLError
-from fedcopl_lab.paper.items import ITEMS
+from fedcopl_lab.paper import ITEMS
 from fedcopl_lab.report import draw, label_skew, style
 from fedcopl_lab.report.looks import DOUBLE, SINGLE, file_bytes, new_figure
 

@@ -11,8 +11,7 @@ from itertools import pairwise
 import pytest
 
 from fedcopl_lab import FedCoPLError
-from fedcopl_lab.paper.claims import claims
-from fedcopl_lab.paper.items import ITEMS, find_items
+from fedcopl_lab.paper import ITEMS, claims, find_items
 from fedcopl_lab.report import draw, save_item, write_report
 from fedcopl_lab.report._page_tables import measured_table, printed_tables
 from fedcopl_lab.report.looks import file_bytes

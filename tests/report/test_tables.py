@@ -124,7 +124,9 @@ def test_csv_reads_back_to_the_same_numbers(made_up, tmp_path) -> None:
     both = read.merge(numbers, on=cell, suffixes=("", "_before"), validate="one_to_one")
     assert len(both) == len(read) == len(numbers)
     assert both["value"].tolist() == pytest.approx(both["value_before"].tolist(), abs=1e-15)
-    assert to_csv(with_settings(read, "smoke")) == to_csv(numbers.sort_values(["metric", "seed"], ascending=False, kind="stable"))
+    assert to_csv(with_settings(read, "smoke")) == to_csv(
+        numbers.sort_values(["metric", "seed"], ascending=False, kind="stable")
+    )
 
 
 def test_bad_input_is_named(made_up) -> None:

@@ -231,8 +231,7 @@ def _pickle(draw: random.Random, folder: Path) -> Case:
 
 @target("claims and printed numbers")
 def _claims(draw: random.Random, folder: Path) -> Case:
-    from fedcopl_lab.paper import find_items, measured
-    from fedcopl_lab.paper.claims import claims
+    from fedcopl_lab.paper import claims, find_items, measured
 
     word = draw.choice(WORDS)
     column = draw.choice(("dataset", "method", "beta", "colour", "value"))

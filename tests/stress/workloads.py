@@ -100,7 +100,7 @@ def families(scratch: Path, url: str) -> tuple[Family, ...]:
         Family(
             "store write", compute(SAGE), ((sys.modules["fedcopl_lab.store"], "write_atomic"), (_run, "write_atomic"))
         ),
-        Family("export", exporting(scratch), ((sys.modules["fedcopl_lab.paper.measured"], "write_atomic"),)),
+        Family("export", exporting(scratch), ((sys.modules["fedcopl_lab.paper._measured"], "write_atomic"),)),
         Family("figure write", drawing, ((_save, "write_atomic"), (_page, "write_atomic"))),
         Family("checkpoint", training_a_model, ((checkpoint, "write_atomic"),), (".card.json", ".md")),
         Family("download", downloading(scratch, url), ((fetching, "fetch"), (fetching, "unpack"))),

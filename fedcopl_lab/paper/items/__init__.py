@@ -1,33 +1,37 @@
-"""Every table and figure that can be regenerated, and the runs each of its cells needs."""
+"""Every table and figure that can be made: a TOML file per paper says what each shows, a module which runs it needs."""
 
+import tomllib
 from collections.abc import Sequence
+from importlib import resources
+from typing import Any
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import did_you_mean
-from fedcopl_lab.paper.items._columns import MINI_DIFFERS, PAPER_SETS, SMOKE_DIFFERS
+from fedcopl_lab.paper.items._columns import PAPER_SETS
+from fedcopl_lab.paper.items._fedcopl import FEDCOPL_CELLS, NOT_RUN
 from fedcopl_lab.paper.items._item import SEEDS, Cell, Drawing, Item, NotRun, Reads
-from fedcopl_lab.paper.items._main import MAIN
-from fedcopl_lab.paper.items._ours import OURS
-from fedcopl_lab.paper.items._sage import SAGE_OURS, SAGE_TABLES
-from fedcopl_lab.paper.items._sage_columns import MINI_DIFFERS as SAGE_MINI_DIFFERS
+from fedcopl_lab.paper.items._sage import NO_KAPPA, SAGE_CELLS, targets
 from fedcopl_lab.paper.items._sage_columns import SAGE_SETS
-from fedcopl_lab.paper.items._sage_columns import SMOKE_DIFFERS as SAGE_SMOKE_DIFFERS
-from fedcopl_lab.paper.items._sage_figures import SAGE_FIGURES
-from fedcopl_lab.paper.items._supplement import SUPPLEMENT
-
-ITEMS: tuple[Item, ...] = (*MAIN, *SUPPLEMENT, *OURS, *SAGE_TABLES, *SAGE_FIGURES, *SAGE_OURS)
 
 GROUPS = ("paper", "beyond", "fedcopl", "sage", "all")
 """Names for several items at once; ``paper`` is what the papers show and the default."""
 
+_CELLS = FEDCOPL_CELLS | SAGE_CELLS
+_TEXTS = [
+    tomllib.loads((resources.files("fedcopl_lab.paper.items") / name).read_text(encoding="utf-8"))
+    for name in ("fedcopl.toml", "sage.toml")
+]
+_SENTENCES: list[dict[str, str]] = [texts["sentences"] for texts in _TEXTS]
 _OF_PROFILE: dict[str, dict[str, tuple[str, ...]]] = {
-    "mini": {SMOKE_DIFFERS: (MINI_DIFFERS,), SAGE_SMOKE_DIFFERS: (SAGE_MINI_DIFFERS,)},
-    "paper": {SMOKE_DIFFERS: (), SAGE_SMOKE_DIFFERS: ()},
+    "mini": {one["smoke"]: (one["mini"],) for one in _SENTENCES},
+    "paper": {one["smoke"]: () for one in _SENTENCES},
 }
+"""Profile -> what its items say instead of a sentence about smoke."""
 
 __all__ = [
     "GROUPS",
     "ITEMS",
+    "NO_KAPPA",
     "PAPER_SETS",
     "SAGE_SETS",
     "SEEDS",
@@ -39,7 +43,24 @@ __all__ = [
     "differences",
     "find_items",
     "has_runs",
+    "targets",
 ]
+
+
+def _item(name: str, told: dict[str, Any], sentences: dict[str, str]) -> Item:
+    """An item from its entry in a TOML file."""
+    fields: dict[str, Any] = {"reads": "final", "drawing": "dots", "metrics": ""} | told
+    fields |= {field: tuple(told[field]) for field in ("own", "references", "seeds") if field in told}
+    fields["metrics"] = tuple(fields["metrics"].split())
+    fields["differs"] = tuple(sentences.get(one, one) for one in told["differs"])
+    if name in NOT_RUN:
+        fields["not_run"] = NOT_RUN[name]
+    return Item(id=name, cells=_CELLS[name], **fields)
+
+
+ITEMS: tuple[Item, ...] = tuple(
+    _item(name, told, texts["sentences"]) for texts in _TEXTS for name, told in texts["items"].items()
+)
 
 
 def differences(item: Item, profile: str) -> tuple[str, ...]:

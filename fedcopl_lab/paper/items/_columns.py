@@ -38,18 +38,6 @@ SETS = tuple(SETS_OF_PAPER)
 PAPER_SETS: dict[str, str] = {name: own["dataset"] for name, own in SETS_OF_PAPER.items()}
 """The paper's name of each data set -> ours."""
 
-SMOKE_DIFFERS = (
-    "The smoke profile runs 1,797 real handwritten digits and a small CLIP trained on printed glyphs, "
-    "not the paper's six data sets and OpenAI's ViT-B/32: compare orders and gaps, never the numbers."
-)
-
-
-MINI_DIFFERS = (
-    "The mini profile runs 5,000 training and 1,000 test images of CIFAR-10 and of CIFAR-100, for 6 rounds of 2 local "
-    "epochs, with a small CLIP that was trained on other labelled pictures of the same classes: its accuracy before "
-    "any training of prompts is not zero-shot."
-)
-
 Columns = dict[str, dict[str, Any]]
 
 

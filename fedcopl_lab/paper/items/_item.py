@@ -74,6 +74,10 @@ class NotRun:
     level: float | None = None
 
 
+Cells = Callable[[str], Sequence[Cell]]
+"""Profile -> cells."""
+
+
 def _most_seeds() -> int | None:
     text = os.environ.get("FEDCOPL_LAB_SEEDS")
     if not text:
@@ -118,7 +122,7 @@ class Item:
     metrics: tuple[str, ...]
     drawing: Drawing
     notebook: str
-    cells: Callable[[str], Sequence[Cell]]
+    cells: Cells
     differs: tuple[str, ...]
     axis: str = ""
     field: str = ""

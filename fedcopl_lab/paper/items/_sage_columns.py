@@ -31,23 +31,6 @@ ALL_METHODS: Mapping[str, Settings] = MappingProxyType(
 )
 """Row name -> settings for the methods of SAGE's comparison, in the order of its tables."""
 
-SMOKE_DIFFERS = (
-    "The smoke profile runs 1,797 real handwritten digits and a narrow ResNet-8 for 8 rounds of one local epoch, "
-    "not the paper's four data sets for 150 to 500 rounds of five: compare orders and gaps, never the numbers."
-)
-MINI_DIFFERS = (
-    "The mini profile runs all of CIFAR-10 and CIFAR-100 with a narrow ResNet-8 for 20 rounds of 10 steps a client, "
-    "not the paper's 300 and 500 rounds of five local epochs with four times the channels; what the paper shows of "
-    "CIFAR-100 alone is CIFAR-10's here."
-)
-FEW_SEEDS = (
-    "The paper has one run per cell. Here FixMatch-LPL, FixMatch-GPL and SAGE run once for each seed with its own "
-    "partition; the others run once (n = 1)."
-)
-PARTITION = (
-    "The split is the released code's balanced one, which is milder than the Dirichlet split that the paper names."
-)
-
 
 def rows_of(methods: Iterable[str]) -> dict[str, Settings]:
     """Row name -> settings of some methods.

@@ -1,42 +1,23 @@
-"""One function for each claim that stored runs can settle, grouped as the list of claims is.
+"""The claims that need code: a function for each, named in the column ``statistic`` of ``claims_judged.csv``.
 
-To add one: write ``@statistic def name(runs: Evidence) -> Judged`` in a module here, import the module below, and
-put the name in the claim's row of ``claims_judged.csv``. Functions share the rule (``_judge``), what rows hold
-(``_reads``) and the way to stored runs (``_evidence``).
+Most claims are rows of ``statistics.csv`` instead; CLAIMS.md says how to write one. A function takes the stored runs
+and returns a :class:`fedcopl_lab.paper._judge.Judgement`; every public function of the modules below is one.
 """
 
-from fedcopl_lab.paper.statistics import (
-    accuracy,
-    cost_privacy,
-    drift,
-    encoders_and_clients,
-    label_skew,
-    labels,
-    parts,
-    sage_confidence,
-    sage_lambda,
-    sage_parts,
-    sage_results,
-    sage_theory,
-    thresholds,
-)
-from fedcopl_lab.paper.statistics._registry import STATISTICS, Statistic, statistic
+import inspect
+from collections.abc import Callable
 
-__all__ = [
-    "STATISTICS",
-    "Statistic",
-    "accuracy",
-    "cost_privacy",
-    "drift",
-    "encoders_and_clients",
-    "label_skew",
-    "labels",
-    "parts",
-    "sage_confidence",
-    "sage_lambda",
-    "sage_parts",
-    "sage_results",
-    "sage_theory",
-    "statistic",
-    "thresholds",
-]
+from fedcopl_lab.paper._judge import Judgement
+from fedcopl_lab.paper._stored_runs import StoredRuns
+from fedcopl_lab.paper.statistics import fedcopl, fedcopl_prompts, sage
+
+Statistic = Callable[[StoredRuns], Judgement]
+"""Reads stored runs and judges one claim."""
+
+STATISTICS: dict[str, Statistic] = {
+    name: function
+    for module in (fedcopl, fedcopl_prompts, sage)
+    for name, function in inspect.getmembers(module, inspect.isfunction)
+    if function.__module__ == module.__name__ and not name.startswith("_")
+}
+"""Function name -> statistic."""

@@ -1,12 +1,15 @@
-"""Which printed numbers belong beside which of our rows."""
+"""What the two papers print: every number of every table, which belong beside our rows, and paper against code."""
 
 import math
 from collections.abc import Callable, Hashable
+from functools import lru_cache
+from importlib import resources
 from typing import Any
 
 import pandas as pd
 
-from fedcopl_lab.paper.claims import claims
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.config import did_you_mean
 from fedcopl_lab.paper.items import find_items
 
 _ABLATION = {
@@ -22,6 +25,60 @@ _STATISTICS = {"classes": "n_classes", "training_size": "n_train", "testing_size
 _NOTHING = pd.DataFrame({name: [] for name in ("series", "column", "value", "dataset", "setting", "level", "role")})
 _SWEPT = ("tau1", "tau2", "target_accuracy_pct")
 """Values of the column param whose param_value is what an item's columns sweep."""
+
+NUMBERS = ("beta", "alpha", "label_share", "clients", "value_number", "printed_gain")
+"""Columns read as numbers; all others are text, empty where the paper has nothing to say."""
+
+
+def claims(paper: str | None = None, item: str | None = None, **filters: Any) -> pd.DataFrame:
+    """The numbers that the papers print, one line per printed cell.
+
+    Args:
+        paper: ``"fedcopl"`` or ``"sage"``; None takes both.
+        item: where it is printed, such as ``"main Table 1"`` or ``"supplement Table 4"``; None takes all.
+        filters: column = value, or a list of values. Methods have this project's spelling (``"FedOTP"``);
+            ``printed_method`` has the paper's (``"FedOPT"``).
+
+    Returns:
+        Columns paper, item, dataset, partition, beta, alpha (SAGE's Dirichlet), label_share, clients, method,
+        printed_method, labeller, backbone, metric, param, param_value, value (the printed text),
+        value_number (accuracies in percent), printed_gain, note, flag (misprints and doubtful cells).
+
+    Raises:
+        FedCoPLError: an unknown paper, item or column, with the known ones.
+
+    >>> claims("fedcopl", "main Table 1", dataset="DTD", method="FedCoPL", beta=0.1)["value"].item()
+    '60.89'
+
+    Shown in notebook ``fedcopl_main_table1``.
+    """
+    table = _claims()
+    if paper is not None:
+        table = table[_known(table, "paper", paper)]
+    if item is not None:
+        table = table[_known(table, "item", item)]
+    for column, value in filters.items():
+        if column not in table.columns:
+            raise FedCoPLError(
+                f"unknown column {column!r}{did_you_mean(column, table.columns)}; known: {', '.join(table.columns)}"
+            )
+        wanted = list(value) if isinstance(value, list | tuple | set) else [value]
+        table = table[table[column].isin(wanted)]
+    return table.reset_index(drop=True).copy()
+
+
+def _known(table: pd.DataFrame, column: str, value: str) -> pd.Series:
+    known = list(dict.fromkeys(table[column]))
+    if value not in known:
+        raise FedCoPLError(f"unknown {column} {value!r}{did_you_mean(value, known)}; known: {', '.join(known)}")
+    return table[column] == value
+
+
+@lru_cache(maxsize=1)
+def _claims() -> pd.DataFrame:
+    text = read_table("claims.csv")
+    numbers = {name: pd.to_numeric(text[name].where(text[name] != "")).astype(float) for name in NUMBERS}
+    return text.assign(**numbers)
 
 
 def printed(item_id: str, metric: str = "accuracy") -> pd.DataFrame:
@@ -163,3 +220,32 @@ _SERIES: dict[tuple[str, str], tuple[_Name, _Name]] = {
         for ours, theirs in (("rounds_needed", "rounds_to_accuracy"), ("speed_up", "speed_up_over_fixmatch_lpl"))
     },
 }
+
+
+def discrepancies() -> pd.DataFrame:
+    """The differences between paper and released code that this toolkit handles.
+
+    Returns:
+        Columns number, topic, paper (what it says), code (what the released code does, or its tables give), option
+        (the setting of :func:`fedcopl_lab.configure`; empty where there is nothing to choose), paper_value and
+        code_value (what selects each side; empty where a side names no value), default (in paper mode; ``"null"`` is
+        None), toolkit (what happens here, where it needs saying).
+
+    >>> discrepancies().query("option == 'weight_by'")["code_value"].item()
+    'selected'
+
+    Shown in notebook ``00_quickstart``.
+    """
+    return _discrepancies().copy()
+
+
+@lru_cache(maxsize=1)
+def _discrepancies() -> pd.DataFrame:
+    text = read_table("discrepancies.csv")
+    return text.assign(number=text["number"].astype(int))
+
+
+def read_table(name: str) -> pd.DataFrame:
+    """A table beside this module, every cell as text."""
+    with resources.files("fedcopl_lab.paper").joinpath(name).open(encoding="utf-8") as file:
+        return pd.read_csv(file, dtype=str, keep_default_na=False)

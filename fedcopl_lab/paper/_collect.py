@@ -4,16 +4,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.data import load_manifest
-from fedcopl_lab.paper._sage_confidences import confidence_lines
 from fedcopl_lab.paper._sage_reached import reached_lines, speed_up_lines
-from fedcopl_lab.paper._sage_rounds import pseudo_label_numbers
-from fedcopl_lab.paper._sage_theory import theory_lines
-from fedcopl_lab.paper._uploads import upload_distances
+from fedcopl_lab.paper._sage_rounds import confidence_lines, pseudo_label_numbers, theory_lines
 from fedcopl_lab.paper.items import ITEMS, PAPER_SETS, SEEDS, Cell, Item, Reads
 from fedcopl_lab.store import Run, Store
 
@@ -206,3 +204,37 @@ _OVER_ROUNDS: dict[Reads, _Lines] = {
     "theory": lambda rows, item, cell: theory_lines(rows, item.metrics),
 }
 """Reads that take many rounds at once."""
+
+
+def upload_distances(labels: dict[str, Any]) -> dict[str, float]:
+    """Total variation between each client's true class shares and what the server may guess them to be.
+
+    Args:
+        labels: the counts of a label phase, [K][C] lists: ``true``, and ``uploaded`` or ``filtered``.
+
+    Returns:
+        Means over the clients: ``upload_distance`` of the normalised upload, ``upload_distance_global`` of the
+        global shares, the guess that needs no upload, and ``upload_distance_uniform`` of equal shares.
+
+    >>> upload_distances({"true": [[2, 0], [0, 2]], "uploaded": [[1, 1], [0, 3]]})["upload_distance"]
+    0.25
+    """
+    true = shares(np.asarray(labels["true"], dtype=float))
+    uploaded = np.asarray(labels.get("uploaded", labels.get("filtered", labels["selected"])), dtype=float)
+    guesses = {
+        "upload_distance": shares(uploaded),
+        "upload_distance_global": shares(np.asarray(labels["true"], dtype=float).sum(axis=0, keepdims=True)),
+        "upload_distance_uniform": np.full((1, true.shape[1]), 1 / true.shape[1]),
+    }
+    return {name: float(total_variation(true, guess).mean()) for name, guess in guesses.items()}
+
+
+def shares(counts: np.ndarray) -> np.ndarray:
+    """Rows scaled to sum to 1; a row of zeros says nothing and becomes equal shares."""
+    sums = counts.sum(axis=1, keepdims=True)
+    return np.where(sums > 0, counts / np.where(sums > 0, sums, 1), 1 / counts.shape[1])
+
+
+def total_variation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Half the absolute difference of shares, per row: 0 for equal rows, 1 for disjoint ones."""
+    return np.abs(a - b).sum(axis=1) / 2

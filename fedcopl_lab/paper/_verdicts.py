@@ -1,25 +1,58 @@
 """What the papers claim in words, and whether stored runs confirm it."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from importlib import resources
 from typing import Any
 
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import did_you_mean, profile_name
-from fedcopl_lab.paper._evidence import Evidence, NotTestedError
-from fedcopl_lab.paper._judge import Judged
-from fedcopl_lab.paper.items import SEEDS
+from fedcopl_lab.paper._claims_table import judge
+from fedcopl_lab.paper._printed import read_table
+from fedcopl_lab.paper._stored_runs import StoredRuns
+from fedcopl_lab.paper.items import SEEDS, Item
 from fedcopl_lab.paper.statistics import STATISTICS
 from fedcopl_lab.store import Store
 
-COLUMNS = [
-    "number", "claim", "verdict", "statistic", "n_seeds", "cells", "k_of_m", "difference", "low", "high", "unit",
-    "runs", "note",
-]  # fmt: skip
-_NAMED_AT_MOST = 6
+CLAIMS_ABOUT: dict[str, tuple[int, ...]] = {
+    "fedcopl_main_fig1": (43,),
+    "fedcopl_main_table1": (12, 17, 19),
+    "fedcopl_main_table2": (13, 14, 15, 16),
+    "fedcopl_main_table3": (21,),
+    "fedcopl_main_table4": (26, 27),
+    "fedcopl_main_table5": (29, 30),
+    "fedcopl_main_table6": (31, 32, 33, 34),
+    "fedcopl_main_fig2": (35, 36, 38),
+    "fedcopl_main_fig3": (22, 23, 24, 25),
+    "fedcopl_supp_fig1": (37,),
+    "fedcopl_supp_fig2": (37,),
+    "fedcopl_supp_fig4": (3, 4, 8, 9),
+    "fedcopl_supp_table2": (26, 27, 28),
+    "fedcopl_supp_table3": (1, 2, 5, 6, 7),
+    "fedcopl_supp_table4": (39, 41, 42),
+    "fedcopl_supp_table5": (40, 41, 42),
+    "fedcopl_ours_controls": (10, 18, 20),
+    "fedcopl_ours_uploads": (11, 44, 45),
+    "sage_main_table1": (80, 82),
+    "sage_main_parts": (67, 73),
+    "sage_main_fig8": (66,),
+    "sage_ours_labels": (81,),
+    "sage_supp_table5": (68, 69),
+    "sage_supp_table6": (77, 78),
+    "sage_supp_table7": (77,),
+    "sage_supp_table8": (79, 83),
+    "sage_supp_fig9": (46, 47, 48, 49),
+    "sage_supp_fig10": (61, 62, 63, 64, 65),
+    "sage_supp_fig11": (50,),
+    "sage_supp_fig12": (51, 52),
+    "sage_supp_fig13": (70, 71, 72),
+    "sage_supp_fig14": (74, 75, 76),
+    "sage_supp_fig15": (59, 77),
+    "sage_supp_fig16": (60,),
+    "sage_supp_theory": (53, 54, 55, 56, 57, 58),
+}
+"""Item -> numbers of the claims that its picture lets a reader look at; an item that is not here has none."""
 
 
 def judged_claims(paper: str | None = None) -> pd.DataFrame:
@@ -31,7 +64,9 @@ def judged_claims(paper: str | None = None) -> pd.DataFrame:
     Returns:
         Columns number, paper, group, source (where it stands), claim, kind (``"difference"``, ``"every_case"``,
         ``"equivalence"`` or ``"trend"``), claimed (what must be so), margin (points, for equivalence), statistic
-        (the function's name; empty where there is none yet), needs (runs), printed (what the paper's own tables give).
+        (its lines in
+        ``statistics.csv``, or a function's name; empty where there is none yet), needs (runs), printed (what the
+        paper's own tables give).
 
     Raises:
         FedCoPLError: an unknown paper.
@@ -48,6 +83,15 @@ def judged_claims(paper: str | None = None) -> pd.DataFrame:
             raise FedCoPLError(f"unknown paper {paper!r}{did_you_mean(paper, known)}; known: {', '.join(known)}")
         table = table[table["paper"] == paper]
     return table.reset_index(drop=True).copy()
+
+
+def claims_about(item: Item) -> tuple[int, ...]:
+    """Numbers of the claims that an item speaks to, in the papers' order.
+
+    >>> claims_about(find_items(["main Table 5"])[0])
+    (29, 30)
+    """
+    return CLAIMS_ABOUT.get(item.id, ())
 
 
 def verdicts(
@@ -83,25 +127,24 @@ def verdicts(
 
     Shown in notebook ``00_quickstart``.
     """
-    name, store = profile_name(profile), store or Store()
-    cache: dict[Hashable, Any] = {}
-    lines = []
     wanted = judged_claims(paper)
     if numbers is not None:
         wanted = wanted[wanted["number"].isin(_known(numbers, wanted))]
-    for row in wanted.to_dict("records"):
-        runs = Evidence(name, store, seeds, cache, changes)
-        judged = _judge(str(row["statistic"]), runs)
-        keys = "" if judged.verdict == "not tested" else " ".join(sorted(runs.keys))
-        lines.append(
-            {
-                "number": row["number"], "claim": row["claim"], "verdict": judged.verdict, "statistic": judged.text,
-                "n_seeds": judged.n_seeds, "cells": judged.cells, "k_of_m": judged.k_of_m,
-                "difference": judged.difference, "low": judged.low, "high": judged.high, "unit": judged.unit,
-                "runs": keys, "note": judged.note,
-            }
-        )  # fmt: skip
-    return pd.DataFrame(lines, columns=COLUMNS)
+    runs = StoredRuns(profile_name(profile), store or Store(), seeds, changes=changes)
+    return judge(claim_lines(wanted), runs, STATISTICS)
+
+
+def claim_lines(wanted: pd.DataFrame) -> pd.DataFrame:
+    """The lines of ``statistics.csv`` for the claims of :func:`judged_claims`; one empty line where a function judges.
+
+    >>> claim_lines(judged_claims().query("number == 33"))[["read", "other", "columns", "rule"]].values.tolist()
+    [['accuracy', 'aggregate=none', 'panels', 'every_case']]
+    """
+    return (
+        wanted[["number", "claim", "statistic"]]
+        .merge(read_table("statistics.csv"), on="statistic", how="left")
+        .fillna("")
+    )
 
 
 def same_verdicts(fresh: pd.DataFrame, committed: pd.DataFrame) -> pd.DataFrame:
@@ -135,43 +178,9 @@ def _known(numbers: Sequence[int], table: pd.DataFrame) -> list[int]:
     return list(numbers)
 
 
-def _judge(statistic: str, runs: Evidence) -> Judged:
-    if statistic not in STATISTICS:
-        return Judged("not tested", note="No statistic of this version settles it.")
-    try:
-        judged = STATISTICS[statistic](runs)
-    except NotTestedError as why:
-        return Judged("not tested", note=_sentence(str(why)))
-    return judged.noting(_stand_in(runs), _start(runs), _left_out(runs.left_out))
-
-
-def _stand_in(runs: Evidence) -> str:
-    if not runs.stand_in:
-        return ""
-    return f"The label skews of {next(iter(runs.sets))} stand for the paper's data sets."
-
-
-def _start(runs: Evidence) -> str:
-    if runs.profile != "mini" or not runs.reads_zero_shot:
-        return ""
-    return "Zero-shot is here: prompted, before training; the model has seen other labelled pictures of these classes."
-
-
-def _left_out(names: Sequence[str]) -> str:
-    if not names:
-        return ""
-    more = f" and {len(names) - _NAMED_AT_MOST} more" if len(names) > _NAMED_AT_MOST else ""
-    return f"Without, as not stored: {'; '.join(names[:_NAMED_AT_MOST])}{more}."
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
-
-
 @lru_cache(maxsize=1)
 def _table() -> pd.DataFrame:
-    with resources.files("fedcopl_lab.paper").joinpath("claims_judged.csv").open(encoding="utf-8") as file:
-        text = pd.read_csv(file, dtype=str, keep_default_na=False)
+    text = read_table("claims_judged.csv")
     return text.assign(
         number=text["number"].astype(int), margin=pd.to_numeric(text["margin"].where(text["margin"] != ""))
     )

@@ -1,0 +1,214 @@
+"""A table of claims, judged on evidence: each line names what is read, of which runs, and the rule. See CLAIMS.md."""
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import pandas as pd
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.paper._evidence import Evidence, Named, NotTestedError, Settings
+from fedcopl_lab.paper._judge import (
+    MARGIN,
+    Judgement,
+    judge_difference,
+    judge_equivalence,
+    judge_every_case,
+    judge_no_worse,
+    judge_parts,
+    judge_range,
+    pooled,
+    slopes,
+)
+
+VERDICT_COLUMNS = ["number", "claim", "verdict", "statistic", "n_seeds", "cells", "k_of_m", "difference", "low", "high",
+                   "unit", "runs", "note"]  # fmt: skip
+
+RULES = ("difference", "every_case", "equivalence", "no_worse", "trend", "range", "note")
+"""The rules that a line may name; see CLAIMS.md."""
+
+Line = Mapping[str, str]
+_NAMED_AT_MOST = 6
+
+
+def judge(
+    claims: pd.DataFrame, evidence: Evidence, functions: Mapping[str, Callable[[Any], Judgement]] | None = None
+) -> pd.DataFrame:
+    """Judge the claims of a table on the runs of an experiment.
+
+    Args:
+        claims: one or more lines per claim with the columns number, claim, read and rule, and those of CLAIMS.md
+            that are needed; text, empty where a line does not use them.
+        evidence: where the numbers are, such as :class:`TidyRows`.
+        functions: judge the claims whose ``statistic`` has no line of its own, by name.
+
+    Returns:
+        One line per claim, as :func:`fedcopl_lab.paper.verdicts` gives them.
+
+    Raises:
+        FedCoPLError: a column is missing, or a line that cannot be read.
+
+    >>> rows = pd.DataFrame({"method": 3 * ["A"] + 3 * ["B"], "seed": 2 * [0, 1, 2], "metric": "accuracy",
+    ...                      "value": [0.71, 0.72, 0.74, 0.70, 0.70, 0.71]})
+    >>> claims = pd.DataFrame([{"number": 1, "claim": "A beats B", "read": "100 * accuracy", "rule": "difference",
+    ...                         "own": "method=A", "other": "method=B"}])
+    >>> judge(claims, TidyRows(rows))["statistic"].item()
+    '+2.0 points [-0.5, 4.5]'
+    """
+    missing = [name for name in ("number", "claim", "read", "rule") if name not in claims]
+    if missing:
+        raise FedCoPLError(f"the table of claims lacks the columns {', '.join(missing)}")
+    found = []
+    for number, lines in claims.groupby("number", sort=False):
+        runs = evidence.again()
+        texts = lines.astype(object).where(lines.notna(), "").astype(str)
+        told = [{str(name): str(value) for name, value in line.items()} for line in texts.to_dict("records")]
+        judged = judge_claim(told, runs, functions)
+        keys = "" if judged.verdict == "not tested" else " ".join(sorted(runs.keys))
+        found.append(
+            {
+                "number": number, "claim": lines["claim"].iloc[0], "verdict": judged.verdict, "statistic": judged.text,
+                "n_seeds": judged.n_seeds, "cells": judged.cells, "k_of_m": judged.k_of_m,
+                "difference": judged.difference, "low": judged.low, "high": judged.high, "unit": judged.unit,
+                "runs": keys, "note": judged.note,
+            }
+        )  # fmt: skip
+    return pd.DataFrame(found, columns=VERDICT_COLUMNS)
+
+
+def judge_claim(
+    lines: Sequence[Line], runs: Evidence, functions: Mapping[str, Callable[[Any], Judgement]] | None = None
+) -> Judgement:
+    """The judgement of one claim from its lines, or from the function that they name; with remarks on the evidence."""
+    own, known = lines[0].get("statistic", ""), functions or {}
+    try:
+        if lines[0]["rule"]:
+            judged = _judge_lines(lines, runs)
+        elif own in known:
+            judged = known[own](runs)
+        else:
+            return Judgement("not tested", note="No statistic of this version settles it.")
+    except NotTestedError as why:
+        text = str(why)
+        return Judgement("not tested", note=text[:1].upper() + text[1:] + ("" if text.endswith(".") else "."))
+    return judged.with_notes(*runs.remarks(), _left_out(runs.left_out))
+
+
+def _left_out(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    more = f" and {len(names) - _NAMED_AT_MOST} more" if len(names) > _NAMED_AT_MOST else ""
+    return f"Without, as not stored: {'; '.join(names[:_NAMED_AT_MOST])}{more}."
+
+
+def _judge_lines(lines: Sequence[Line], runs: Evidence) -> Judgement:
+    """Lines of one part and rule share their cells; several parts must all hold."""
+    parts: dict[str, Judgement] = {}
+    notes: list[str] = []
+    for (rule, part), group in groupby(lines, key=lambda line: (line["rule"], line.get("part", ""))):
+        own = list(group)
+        if rule == "note":
+            notes += [_note(line, runs) for line in own]
+        elif rule == "range":
+            parts |= {_joined(part, name): one for line in own for name, one in _ranges(line, runs).items()}
+        elif rule in RULES:
+            parts[part] = _judge_cells(rule, own, runs)
+        else:
+            raise FedCoPLError(f"rule={rule!r} is not valid; expected one of {', '.join(RULES)}")
+    judged = judge_parts(parts) if len(parts) != 1 else next(iter(parts.values()))
+    return judged.with_notes(*notes)
+
+
+def _judge_cells(rule: str, lines: Sequence[Line], runs: Evidence) -> Judgement:
+    scale, unit = float(lines[0].get("scale") or 1), lines[0].get("unit") or "points"
+    margin = float(lines[0].get("margin") or MARGIN)
+    if rule == "trend":
+        return judge_difference(scale * _trend(lines[0], runs), unit)
+    wanted = {name: compute for line in lines for name, compute in _cells(line, runs).items()}
+    found = runs.cells(wanted, int(lines[0].get("least") or 1))
+    if rule == "every_case":
+        return judge_every_case({name: scale * values for name, values in found.items()}, unit)
+    values = scale * pooled(found)
+    if rule == "difference":
+        return judge_difference(values, unit)
+    return (judge_equivalence if rule == "equivalence" else judge_no_worse)(values, margin, unit)
+
+
+def _cells(line: Line, runs: Evidence) -> dict[str, Callable[[], pd.Series]]:
+    """Cell name -> what computes it: a number, a difference to another run, or a lead over the best of several."""
+    read, own, other = runs.read(line["read"]), _settings(line.get("own", "")), line.get("other", "")
+    made: dict[str, Callable[[], pd.Series]] = {}
+    for row_name, row in _named(line.get("rows", ""), runs).items():
+        for column_name, column in _named(line.get("columns", ""), runs).items():
+            name, first = _joined(row_name, column_name), _run(row, column, own)
+            if not other:
+                made[name] = partial(runs.values, read, **first)
+            elif other.startswith("best of "):
+                rivals = _named(other.removeprefix("best of "), runs)
+                made[name] = runs.lead(read, {**row, **own}, rivals, **column)
+            else:
+                made[name] = runs.gap(read, first, _run(row, column, {} if other == "row" else _settings(other)))
+    return made
+
+
+def _run(row: Settings, column: Settings, own: Settings) -> Settings:
+    """The settings of one run; a line that names a method of its own replaces the row."""
+    return {**own, **column} if "method" in own else {**row, **column, **own}
+
+
+def _trend(line: Line, runs: Evidence) -> pd.Series:
+    """Per seed, the slope over the columns, a step of 1 from each to the next; all of them are needed."""
+    table = pd.DataFrame({name: compute() for name, compute in _cells(line, runs).items()})
+    return slopes(table.dropna(), list(range(table.shape[1])))
+
+
+def _ranges(line: Line, runs: Evidence) -> dict[str, Judgement]:
+    """Column -> how much the best of the levels is ahead of the worst."""
+    field, _, levels = line["levels"].partition("=")
+    values = [ast.literal_eval(level) for level in levels.split()]
+    read, own, margin = runs.read(line["read"]), _settings(line.get("own", "")), float(line.get("margin") or MARGIN)
+    return {
+        name: judge_range(
+            runs.sweep(read, field, values, least=len(values), **{**own, **there}), margin, line.get("unit") or "points"
+        )
+        for name, there in _named(line.get("columns", ""), runs).items()
+    }
+
+
+def _note(line: Line, runs: Evidence) -> str:
+    """The text with the mean over cells and seeds; empty where ``least`` is 0 and no cell is there."""
+    if not line["read"]:
+        return line["text"]
+    found = runs.cells(_cells(line, runs), int(line.get("least") or 1))
+    return line["text"].format(float(line.get("scale") or 1) * float(pooled(found).mean())) if found else ""
+
+
+def _named(text: str, runs: Evidence) -> Named:
+    """Rows or columns: a name that the evidence knows, or settings with | between, each after a name and a colon."""
+    if not text:
+        return {"": {}}
+    known = runs.group(text)
+    if known is not None:
+        return known
+    named = (one.rpartition(": ") for one in text.split(" | "))
+    return {name or rest: _settings(rest) for name, _, rest in named}
+
+
+def _settings(text: str) -> Settings:
+    """``"method=A, beta=0.1, q_conf=None"`` -> a dictionary; what is no Python literal is text."""
+    found = {}
+    for part in filter(None, text.split(", ")):
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise FedCoPLError(f"{text!r} is no name of rows or columns and no settings such as method=A, beta=0.1")
+        try:
+            found[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            found[name] = value
+    return found
+
+
+def _joined(*names: str) -> str:
+    return ", ".join(filter(None, names))

@@ -1,0 +1,185 @@
+"""The stored runs of a profile as evidence for claims: runs named by their settings."""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import pandas as pd
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._identity import key_of
+from fedcopl_lab.config import PROFILES, PromptConfig, RunConfig, configure
+from fedcopl_lab.data import known_manifests
+from fedcopl_lab.paper._evidence import Evidence, Named, NotTestedError, Read, Rows, Settings
+from fedcopl_lab.paper._judge import LEAST_SEEDS
+from fedcopl_lab.paper.items._columns import ALL_SPLITS, SETS_OF
+from fedcopl_lab.store import Run, Store
+
+_ENCODERS = {"mini": ("mini",), "paper": ("ViT-B-32", "ViT-B-16", "RN50")}
+_SMALL_ENCODERS = ("tiny", "tiny-p1", "tiny-rn")
+
+
+class StoredRuns(Evidence):
+    """The stored runs of one profile.
+
+    Args:
+        profile: whose runs.
+        store: where they are.
+        seeds: which seeds to look for; seeds that are not stored are left out.
+        cache: rows already read, shared between claims.
+        changes: settings that all runs have, such as ``device``.
+    """
+
+    def __init__(
+        self,
+        profile: str,
+        store: Store,
+        seeds: Sequence[int],
+        cache: dict[Hashable, Any] | None = None,
+        changes: Settings | None = None,
+    ) -> None:
+        super().__init__(seeds)
+        self.profile, self.store = profile, store
+        self.stand_in = False
+        self.reads_zero_shot = False
+        self._cache = {} if cache is None else cache
+        self._changes = dict(changes or {})
+
+    def again(self) -> "StoredRuns":
+        """The same runs for another claim, with the rows that were read."""
+        return StoredRuns(self.profile, self.store, self.seeds, self._cache, self._changes)
+
+    def about(self) -> str:
+        """The profile."""
+        return f"profile {self.profile}"
+
+    def reader(self, name: str) -> Read:
+        """A reader of stored rounds; see ``statistics/_readers.py`` for the names."""
+        from fedcopl_lab.paper.statistics._readers import reader
+
+        return reader(name)
+
+    def group(self, name: str) -> Named | None:
+        """Rows or columns of the papers' tables in this profile."""
+        from fedcopl_lab.paper.statistics._groups import COLUMNS, ROWS
+
+        return COLUMNS[name](self) if name in COLUMNS else ROWS.get(name)
+
+    def named(self, settings: Settings) -> str:
+        """Settings in words, such as ``FedCoPL (beta=0.1)``."""
+        rest = super().named({name: value for name, value in settings.items() if name != "method"})
+        return settings.get("method", "FedCoPL") + (f" ({rest})" if rest else "")
+
+    def remarks(self) -> tuple[str, ...]:
+        """What stands for the paper's data sets, and what the row before training is."""
+        said = [f"The label skews of {next(iter(self.sets))} stand for the paper's data sets."] if self.stand_in else []
+        if self.profile == "mini" and self.reads_zero_shot:
+            said.append(
+                "Zero-shot is here: prompted, before training; the model has seen other labelled pictures of these "
+                "classes."
+            )
+        return tuple(said)
+
+    @property
+    def sets(self) -> dict[str, Settings]:
+        """The profile's data sets by name, with the settings that choose them."""
+        if self.profile not in SETS_OF and self.profile not in PROFILES:
+            raise NotTestedError(f"profile {self.profile} has no runs of FedCoPL")
+        return dict(SETS_OF.get(self.profile) or {configure(self.profile).dataset: {}})
+
+    @property
+    def encoders(self) -> tuple[str, ...]:
+        """The profile's frozen models: the default, one with smaller patches, a ResNet."""
+        return _ENCODERS.get(self.profile, _SMALL_ENCODERS)
+
+    @property
+    def resnet(self) -> str:
+        """The profile's ResNet among its frozen models.
+
+        Raises:
+            NotTestedError: it has none.
+        """
+        if len(self.encoders) < len(_SMALL_ENCODERS):
+            raise NotTestedError(f"about a ResNet, which profile {self.profile} does not have")
+        return self.encoders[-1]
+
+    def needs_set(self, *names: str) -> Named:
+        """The settings of data sets that a claim is about.
+
+        Raises:
+            NotTestedError: the profile lacks one of them.
+        """
+        missing = [name for name in names if name not in self.sets]
+        if missing:
+            raise NotTestedError(f"about {', '.join(missing)}, which profile {self.profile} does not have")
+        return {name: self.sets[name] for name in names}
+
+    def columns(self, *skews: str) -> Named:
+        """Column name -> settings: every data set at each of the named skews, all of the paper's by default."""
+        chosen = {name: ALL_SPLITS[name] for name in skews or ALL_SPLITS}
+        alone = len(self.sets) == 1
+        self.stand_in |= alone
+        return {
+            skew if alone else f"{name}, {skew}": {**there, **own}
+            for name, there in self.sets.items()
+            for skew, own in chosen.items()
+        }
+
+    def panels(self) -> Named:
+        """The data sets at β = 0.1; where the profile has one set, its label skews stand for the others if stored."""
+        if len(self.sets) > 1:
+            return self.columns("β = 0.1")
+        self._spare = tuple(name for name in ALL_SPLITS if name != "β = 0.1")
+        return self.columns()
+
+    def split_values(self, read: Callable[[dict[str, Any]], float], **settings: Any) -> pd.Series:
+        """One number per seed from the stored split of each run: who holds which images."""
+        found = {}
+        for seed in self.seeds:
+            key, rows = self.rows_of(seed, settings)
+            if rows is not None:
+                found[seed] = self._number(lambda runs: read(runs[0].split), [self.store.run(key)], [settings])
+                self.keys.add(key)
+        if len(found) < LEAST_SEEDS:
+            raise NotTestedError(f"needs {LEAST_SEEDS} seeds of {self.named(settings)}; {len(found)} stored")
+        return pd.Series(found, dtype=float)
+
+    def rows_of(self, seed: int, settings: Settings) -> tuple[str, Rows | None]:
+        """The key and the rounds of one seed's run; None for the rounds where it is not stored complete."""
+        key = self._key(self._config(seed, settings))
+        self.reads_zero_shot |= settings.get("method") == "zero-shot"
+        if key not in self._cache:
+            run: Run = self.store.run(key)
+            self._cache[key] = run.records() if run.complete else None
+        return key, self._cache[key]
+
+    def _config(self, seed: int, settings: Settings) -> RunConfig:
+        wanted = {**settings, **self._changes, "seed": seed}
+        name = frozenset(wanted.items())
+        if name not in self._cache:
+            try:
+                self._cache[name] = configure(self.profile, **wanted)
+            except FedCoPLError as unknown:
+                raise NotTestedError(str(unknown)) from unknown
+        config: RunConfig = self._cache[name]
+        return config
+
+    def _key(self, config: RunConfig) -> str:
+        if config not in self._cache:
+            inputs = (config.dataset, *([config.clip] if isinstance(config, PromptConfig) else []))
+            if inputs not in self._cache:
+                self._cache[inputs] = _are_here(config)
+            if not self._cache[inputs]:
+                raise NotTestedError(f"{' or '.join(inputs)} is not here")
+            self._cache[config] = key_of(config)
+        return str(self._cache[config])
+
+
+def _are_here(config: RunConfig) -> bool:
+    """Whether the data and weights of a run have a known content, without which it has no key."""
+    if isinstance(config, PromptConfig) and config.clip not in known_manifests("weights"):
+        return False
+    try:
+        key_of(config)
+    except FedCoPLError:  # says how to get them, with this machine's paths: not for a table that is committed
+        return False
+    return True

@@ -1,0 +1,221 @@
+"""The runs behind each of FedCoPL's tables and figures, and of ours beside them: rows and columns by profile."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from fedcopl_lab.config import AUTHORS_MODE
+from fedcopl_lab.paper.items._columns import (
+    ALL_SPLITS,
+    BASELINES,
+    DIRICHLET,
+    FEDCOPL,
+    ONE_SPLIT,
+    QUANTITY,
+    SETS,
+    SETS_OF_MINI,
+    Columns,
+    before_training,
+    data_columns,
+    grid,
+    with_labels,
+)
+from fedcopl_lab.paper.items._item import Cell, Cells, NotRun
+
+LEVELS = (0.1, 0.2, 0.3, 0.4, 0.44, 0.46, 0.48, 0.5, 0.52, 0.54, 0.56, 0.6, 0.7, 0.8, 0.9)
+SURFACE_LEVELS = (0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9)
+SHOTS_TRIED = (1, 2, 4, 8, 16, 24)
+EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
+
+WITH_FPL = with_labels(BASELINES, ("FPL",))
+ABLATION: Columns = {
+    "PromptFL + FPL (printed as no part)": {"method": "PromptFL", "labeller": "FPL"},
+    "no part": {"q_conf": None, "q_ent": None, "allocation": "none"},
+    "allocation": {"q_conf": None, "q_ent": None},
+    "entropy filter, allocation": {"q_conf": None},
+    "confidence filter, allocation": {"q_ent": None},
+    "all three (FedCoPL)": {},
+}
+AVERAGED: Columns = {
+    "neither": {"aggregate": "none"},
+    "text and visual": {"aggregate": "both"},
+    "text only": {"aggregate": "text"},
+    "visual only (FedCoPL)": {"aggregate": "visual"},
+}
+DRIFT_ROWS: Columns = {"visual averaged (FedCoPL)": {}, "both averaged": {"aggregate": "both"}}
+LABELLERS: Columns = {
+    name: {"method": "FedCoPL" if name == "CoPL" else "PromptFL", "labeller": name} for name in ("FPL", "CPL", "CoPL")
+}
+ALLOCATION: Columns = {
+    "with global allocation": {"allocation": "paper"},
+    "without: filtered sets": {"allocation": "none"},
+}
+QUIRKS: Columns = {
+    "paper mode": {},
+    "no weight decay": {"weight_decay": 0.0},
+    **{
+        name: {field: AUTHORS_MODE[field]}
+        for name, field in {
+            "one momentum buffer for all clients": "momentum_state",
+            "allocation rounded as released": "allocation",
+            "fallback quota for unseen classes": "unseen_class",
+            "weights: images selected": "weight_by",
+            "released partition": "partition_mode",
+        }.items()
+    },
+    "all of the released code's": {"mode": "authors"},
+}
+UPLOADS: Columns = {
+    "counts as they are": {},
+    "each count × (1 ± 0.5)": {"count_noise": "half"},
+    "all counts equal": {"count_noise": "uniform"},
+    "clients shuffled": {"count_noise": "shuffled"},
+}
+CONTROLS: Columns = {
+    "FedCoPL, labels made once": {"refresh_every": 0},
+    "PromptFL + TRUE LABELS": {"method": "PromptFL", "labeller": "true"},
+    "FedOTP + TRUE LABELS": {"method": "FedOTP", "labeller": "true"},
+}
+LABEL_SKEWS: Columns = {
+    "(a) Dirichlet β = 0.1": ALL_SPLITS["β = 0.1"],
+    "(b) Dirichlet β = 0.05": ALL_SPLITS["β = 0.05"],
+    "(c) quantity, s = 0.2 C": ALL_SPLITS["quantity"],
+}
+PARTITIONS: Columns = {"new partition for each seed": {}, "one partition, new prompts": {"seed_scope": "prompts"}}
+
+_FOUR_SETS = ("DTD", "RESISC45", "CUB", "UCF101")
+_SWEPT_SETS = ("DTD", "RESISC45", "CIFAR-10", "CIFAR-100")
+_CLIENTS = {"smoke": (5, 10, 20, 30), "mini": (5, 10, 30)}
+_NOT_CARRIED = {
+    "smoke": "no draw of 1,001 gave all 50 clients 10 training and 5 test digits at β = 0.1",
+    "mini": "5,000 training images are too few for 50 clients",
+}
+
+
+def _on(rows: Columns, splits: Columns, sets: Iterable[str] = SETS, stand_in: Columns | None = None) -> Cells:
+    """The same rows in every profile, on the paper's data sets at each split."""
+    return lambda profile: grid(profile, rows, data_columns(profile, splits, sets, stand_in))
+
+
+def _compared(splits: Columns) -> Cells:
+    """The paper's comparison of methods."""
+
+    def cells(profile: str) -> list[Cell]:
+        rows = before_training(profile) | with_labels(BASELINES, ("FPL", "CPL")) | FEDCOPL
+        return grid(profile, rows, data_columns(profile, splits))
+
+    return cells
+
+
+def _on_backbone(clips: Mapping[str, str], sets: Iterable[str]) -> Cells:
+    """A backbone table: profile -> its frozen model of that kind; a profile without one has no cells."""
+
+    def cells(profile: str) -> list[Cell]:
+        if profile not in clips:
+            return []
+        rows = before_training(profile) | WITH_FPL | FEDCOPL
+        changed = {row: settings | {"clip": clips[profile]} for row, settings in rows.items()}
+        return grid(profile, changed, data_columns(profile, ONE_SPLIT, sets))
+
+    return cells
+
+
+def _sweep_of(field: str) -> Cells:
+    levels: Columns = {f"{level:.2f}": {field: level} for level in LEVELS}
+    return lambda profile: grid(profile, data_columns(profile, ONE_SPLIT, _SWEPT_SETS), levels, field)
+
+
+def _clients_and_participation(profile: str) -> list[Cell]:
+    clients = {f"K = {k}": {"n_clients": k} for k in _CLIENTS.get(profile, (5, 10, 30, 50))}
+    joining = {f"R = {r}": {"participation": r} for r in (0.5, 0.8, 1.0)}
+    made: list[Cell] = []
+    for name, there in data_columns(profile, {"": ONE_SPLIT["β = 0.1"]}, ("DTD", "RESISC45", "CIFAR-10")).items():
+        for swept, columns in (("n_clients", clients), ("participation", joining)):
+            named = {name + setting: there | own for setting, own in columns.items()}
+            made += grid(profile, WITH_FPL | FEDCOPL, named, swept)
+    return made
+
+
+def _surface(profile: str) -> list[Cell]:
+    rows: Columns = {f"τ2 = {level:g}": {"q_ent": level} for level in SURFACE_LEVELS}
+    return grid(profile, rows, {f"{level:g}": {"q_conf": level} for level in SURFACE_LEVELS}, "q_conf", "q_ent")
+
+
+def _spread(profile: str) -> list[Cell]:
+    return grid(
+        profile, before_training(profile) | with_labels(("PromptFL",), ("FPL", "CPL", "CoPL")) | FEDCOPL, PARTITIONS
+    )
+
+
+def _controls(profile: str) -> list[Cell]:
+    known = FEDCOPL | with_labels(("PromptFL", "FedOTP"), ("FPL",))
+    mild = FEDCOPL | with_labels(("PromptFL",), ("FPL",))
+    milder: Columns = {"IID": {"scheme": "iid"}, "β = 0.5": {"beta": 0.5}}
+    return [*grid(profile, mild, milder), *grid(profile, known | CONTROLS, ALL_SPLITS)]
+
+
+def _uploads(profile: str) -> list[Cell]:
+    made = grid(profile, UPLOADS, {"no ε": {}}, "epsilon")
+    budgets: Columns = {f"{epsilon:g}": {"epsilon": epsilon} for epsilon in EPSILONS}
+    for kind in ("Laplace", "Gaussian"):
+        made += grid(profile, {f"{kind} noise": {"count_noise": kind.lower()}}, budgets, "epsilon")
+    return made
+
+
+def _no_runs(profile: str) -> list[Cell]:
+    return []
+
+
+def _no_backbone(profile: str) -> list[NotRun]:
+    return [NotRun("all columns", "there is only one small CLIP for photographs")] if profile == "mini" else []
+
+
+def _too_many_clients(profile: str) -> list[NotRun]:
+    if profile not in _NOT_CARRIED:
+        return []
+    name, data = {"smoke": ("", "digits"), "mini": ("CIFAR-10, ", SETS_OF_MINI["CIFAR-10"]["dataset"])}[profile]
+    return [NotRun(f"{name}K = 50", _NOT_CARRIED[profile], data, "n_clients", 50.0)]
+
+
+FEDCOPL_CELLS: dict[str, Cells] = {
+    "fedcopl_main_fig1": _no_runs,
+    "fedcopl_main_table1": _compared(DIRICHLET),
+    "fedcopl_main_table2": _compared(QUANTITY),
+    "fedcopl_main_table3": _on(
+        with_labels(("PromptFL", "pFedPrompt", "FedOTP"), ("FPL", "CoPL")), ONE_SPLIT, (*_FOUR_SETS, "CIFAR-10")
+    ),
+    "fedcopl_main_table4": _on_backbone({"smoke": "tiny-p1", "paper": "ViT-B-16"}, _FOUR_SETS),
+    "fedcopl_main_table5": _on(ABLATION, ONE_SPLIT, _FOUR_SETS),
+    "fedcopl_main_table6": _on(AVERAGED, ONE_SPLIT, _FOUR_SETS),
+    "fedcopl_main_fig2": _on(DRIFT_ROWS, ONE_SPLIT, ("CIFAR-10",)),
+    "fedcopl_main_fig3": _clients_and_participation,
+    "fedcopl_supp_table1": _no_runs,
+    "fedcopl_supp_table2": _on_backbone(
+        {"smoke": "tiny-rn", "paper": "RN50"}, ("DTD", "RESISC45", "UCF101", "CIFAR-10")
+    ),
+    "fedcopl_supp_table3": _on(LABELLERS, ALL_SPLITS),
+    "fedcopl_supp_table4": _sweep_of("q_conf"),
+    "fedcopl_supp_table5": _sweep_of("q_ent"),
+    # on another of the paper's sets; where one set stands for all, under another split
+    "fedcopl_supp_fig1": _on(DRIFT_ROWS, ONE_SPLIT, ("DTD",), {"β = 0.05": ALL_SPLITS["β = 0.05"]}),
+    "fedcopl_supp_fig2": _on(DRIFT_ROWS, ONE_SPLIT, ("RESISC45",), QUANTITY),
+    "fedcopl_supp_fig3": lambda profile: grid(profile, {"images": {"method": "zero-shot"}}, LABEL_SKEWS),
+    "fedcopl_supp_fig4": _on(ALLOCATION, ONE_SPLIT, _SWEPT_SETS, DIRICHLET),
+    "fedcopl_ours_fpl_shots": lambda profile: grid(
+        profile, with_labels(("PromptFL",), ("FPL",)), {str(shots): {"shots": shots} for shots in SHOTS_TRIED}, "shots"
+    ),
+    "fedcopl_ours_surface": _surface,
+    "fedcopl_ours_quirks": lambda profile: grid(profile, QUIRKS, ONE_SPLIT),
+    "fedcopl_ours_spread": _spread,
+    "fedcopl_ours_controls": _controls,
+    "fedcopl_ours_uploads": _uploads,
+    "fedcopl_ours_traffic": lambda profile: grid(
+        profile, FEDCOPL | with_labels(("PromptFL", "pFedPrompt", "FedOTP"), ("CoPL",)), ONE_SPLIT
+    ),
+}
+"""Item -> its cells in a profile."""
+
+NOT_RUN: dict[str, Callable[[str], list[NotRun]]] = {
+    "fedcopl_main_table4": _no_backbone,
+    "fedcopl_supp_table2": _no_backbone,
+    "fedcopl_main_fig3": _too_many_clients,
+}
+"""Item -> the paper's columns that a profile cannot run."""

@@ -1,0 +1,114 @@
+"""The rows and columns that the table of claims calls by one name."""
+
+from collections.abc import Callable, Mapping
+
+from fedcopl_lab.paper._evidence import Named, Settings
+from fedcopl_lab.paper._stored_runs import StoredRuns
+from fedcopl_lab.paper.items._columns import BASELINES, FEDCOPL, ZERO_SHOT, with_labels
+from fedcopl_lab.paper.items._sage import PARTS
+from fedcopl_lab.paper.items._sage_columns import BY_ALPHA, on_analysed_set
+
+SAGE: Settings = {"method": "SAGE"}
+LPL: Settings = {"method": "FixMatch-LPL"}
+GPL: Settings = {"method": "FixMatch-GPL"}
+ONE_MODEL: Named = {"FixMatch-LPL": LPL, "FixMatch-GPL": GPL}
+"""The rows that SAGE joins: labels of the local, of the global model."""
+
+JOINING = (0.5, 0.8, 1.0)
+LABELLERS: Named = {
+    "FPL": {"method": "PromptFL", "labeller": "FPL"},
+    "CPL": {"method": "PromptFL", "labeller": "CPL"},
+    "CoPL": {"method": "FedCoPL"},
+}
+"""Runs whose first label phase shows a labeller's labels; before training the trainer does not matter."""
+
+
+def baselines(*labellers: str, trainers: tuple[str, ...] = BASELINES) -> dict[str, Settings]:
+    """Row name -> settings for each trainer with each labeller.
+
+    >>> list(baselines("FPL", trainers=("PromptFL",)))
+    ['PromptFL + FPL']
+    """
+    return {**with_labels(trainers, labellers)}
+
+
+ROWS: Mapping[str, Named] = {
+    "trainers": {name: {"method": name} for name in BASELINES},
+    "zero-shot and baselines + FPL": {**ZERO_SHOT, **baselines("FPL")},
+    "zero-shot and baselines": {**ZERO_SHOT, **baselines("FPL", "CPL")},
+    "baselines": baselines("FPL", "CPL"),
+    "baselines + FPL": baselines("FPL"),
+    "baselines + FPL and FedCoPL": {**baselines("FPL"), **FEDCOPL},
+    "FedOTP + FPL": baselines("FPL", trainers=("FedOTP",)),
+    "FedOTP + CPL": baselines("CPL", trainers=("FedOTP",)),
+    "FixMatch-LPL and FixMatch-GPL": ONE_MODEL,
+    "FixMatch-LPL, FixMatch-GPL and SAGE": {**ONE_MODEL, "SAGE": SAGE},
+    "SAGE without a part": {
+        f"minus {name}": row for name, row in PARTS.items() if row["method"] == "SAGE" and name != "SAGE"
+    },
+}
+
+
+def at_tenth(runs: StoredRuns) -> Named:
+    """The data sets at β = 0.1; a single one without a name."""
+    return {"" if len(runs.sets) == 1 else name: {**there, "beta": 0.1} for name, there in runs.sets.items()}
+
+
+def swept_sets(runs: StoredRuns) -> Named:
+    """Of :func:`at_tenth` those on which the paper sweeps the filters' levels, under names of their own."""
+    there = {name: own for name, own in runs.sets.items() if name not in ("CUB", "UCF101")}
+    return {"" if len(there) == 1 else name: {**own, "beta": 0.1} for name, own in there.items()}
+
+
+def from_even_to_uneven(runs: StoredRuns) -> Named:
+    """The splits of SAGE's analyses from the most even to the most uneven one."""
+    return dict(reversed(on_analysed_set(runs.profile).items()))
+
+
+def at_alpha(runs: StoredRuns, name: str) -> Settings:
+    """The settings of one of SAGE's splits, such as ``"α = 0.1"``."""
+    (there,) = on_analysed_set(runs.profile, {name: BY_ALPHA[name]}).values()
+    return there
+
+
+def _crossed(first: Named, second: Named) -> Named:
+    """Every pair, under both names; the first's settings win."""
+    return {
+        ", ".join(filter(None, (name, place))): {**there, **own}
+        for name, own in first.items()
+        for place, there in second.items()
+    }
+
+
+def _on_set(name: str) -> Callable[[StoredRuns], Named]:
+    """A set of claim 19 at both β."""
+
+    def columns(runs: StoredRuns) -> Named:
+        there = runs.needs_set("DTD", "CUB", "CIFAR-10", "CIFAR-100")[name]
+        return {f"{name}, β = {beta}": {**there, "beta": beta} for beta in (0.1, 0.05)}
+
+    return columns
+
+
+def _cub_with_resnet(runs: StoredRuns) -> Named:
+    encoder = {"clip": runs.resnet}
+    return {"β = 0.1": {**runs.needs_set("CUB")["CUB"], **encoder, "beta": 0.1}}
+
+
+COLUMNS: Mapping[str, Callable[[StoredRuns], Named]] = {
+    "all skews": lambda runs: runs.columns(),
+    "Dirichlet": lambda runs: runs.columns("β = 0.1", "β = 0.05"),
+    "quantity": lambda runs: runs.columns("quantity"),
+    "panels": lambda runs: runs.panels(),
+    "β = 0.1": at_tenth,
+    "participations": lambda runs: _crossed(
+        {f"R = {rate}": {"participation": rate} for rate in JOINING}, at_tenth(runs)
+    ),
+    "other encoders": lambda runs: _crossed({clip: {"clip": clip} for clip in runs.encoders[1:]}, at_tenth(runs)),
+    "swept sets": swept_sets,
+    "CUB": lambda runs: {f"β = {beta}": {**runs.needs_set("CUB")["CUB"], "beta": beta} for beta in (0.1, 0.05)},
+    "CUB with the ResNet": _cub_with_resnet,
+    **{f"{name} of four": _on_set(name) for name in ("DTD", "CUB", "CIFAR-10", "CIFAR-100")},
+    "each α": from_even_to_uneven,
+    "α = 0.1": lambda runs: {"": at_alpha(runs, "α = 0.1")},
+}

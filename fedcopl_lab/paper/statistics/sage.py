@@ -1,0 +1,296 @@
+"""Claims of SAGE's paper that need more than a row of ``statistics.csv``: one function each, named there."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedcopl_lab.config import KAPPA_STAR
+from fedcopl_lab.paper._evidence import Named, NotTestedError, Read, Rows, Settings
+from fedcopl_lab.paper._judge import (
+    Judgement,
+    judge_difference,
+    judge_equivalence,
+    judge_every_case,
+    judge_parts,
+    judge_range,
+    pooled,
+    slopes,
+)
+from fedcopl_lab.paper._sage_reached import WINDOW, Reached, log_speed_up, rounds_to
+from fedcopl_lab.paper._sage_rounds import THRESHOLDS
+from fedcopl_lab.paper._stored_runs import StoredRuns
+from fedcopl_lab.paper.items._sage import CONVERGING, kappas, long_runs, targets
+from fedcopl_lab.paper.items._sage_columns import ALL_METHODS, BY_ALPHA, SAGE_SETS, on_analysed_set, on_sets
+from fedcopl_lab.paper.statistics._groups import LPL, ONE_MODEL, SAGE, at_alpha, from_even_to_uneven
+from fedcopl_lab.paper.statistics._readers import accuracy, accuracy_curve, counts, distance, sampling_distance
+from fedcopl_lab.paper.statistics._sage_readers import above, curve, logged
+
+REFERENCE = "FedAvg-SL"
+RIVALS: Named = {name: row for name, row in ALL_METHODS.items() if name not in ("SAGE", REFERENCE)}
+"""The methods that SAGE is compared with; the fully labelled reference is none."""
+
+PER_STEP = "per step of α"
+"""Unit of a trend from α = 1 over 0.5 to 0.1, each one step."""
+
+DOUBLINGS = "doublings of rounds"
+
+
+def trends_hold_at_every_threshold(runs: StoredRuns) -> Judgement:
+    """49: the trend of 46 at each threshold shown, and that of 47."""
+
+    def everywhere(model: str, sign: int) -> Judgement:
+        cells = {f"{model}, {level:g}": sign * _over_alpha(runs, partial(above, model, level)) for level in THRESHOLDS}
+        return judge_every_case(cells, f"points {PER_STEP}")
+
+    return judge_parts({"local, rising": everywhere("local", 1), "global, falling": everywhere("global", -1)})
+
+
+def local_labels_more_early(runs: StoredRuns) -> Judgement:
+    """50: views labelled by the local model minus by the global one, first third of the rounds, at every α."""
+
+    def meeting(rows: Rows) -> float:
+        gaps = [own - other for own, other in zip(curve(rows, "share_local"), curve(rows, "share_global"), strict=True)]
+        return float(next((row["round"] for row, gap in zip(rows, gaps, strict=True) if gap <= 0), math.inf))
+
+    met = pd.concat(list(_at_each_alpha(runs, meeting).values()))
+    ahead = runs.read("100 * (early.share_local - early.share_global)")
+    return judge_every_case(_at_each_alpha(runs, ahead)).with_notes(
+        f"The global model catches up in {int(met.map(math.isfinite).sum())} of {len(met)} runs."
+    )
+
+
+def local_entropy_falls(runs: StoredRuns) -> Judgement:
+    """52: the mean entropy of p_l falls towards uneven splits, and more so early than late."""
+    early, late = (-_over_alpha(runs, logged("entropy_local", part)) for part in ("early", "late"))
+    return judge_parts(
+        {
+            "fall over all rounds": judge_difference(-_over_alpha(runs, logged("entropy_local")), f"nats {PER_STEP}"),
+            "fall early minus late": judge_difference(early - late, f"nats {PER_STEP}"),
+        }
+    )
+
+
+def local_is_overconfident(runs: StoredRuns) -> Judgement:
+    """58: mean c_l minus the share of right local labels, over all weak views and α."""
+    errors = _at_each_alpha(runs, logged("calibration_error", "local"))
+    said = ", ".join(f"{100 * values.mean():.1f} at {name}" for name, values in errors.items())
+    excess = pooled(_at_each_alpha(runs, runs.read("overconfidence")))
+    return judge_difference(excess).with_notes(f"Expected calibration error in points: {said}.")
+
+
+def uneven_splits_do_harm(runs: StoredRuns) -> Judgement:
+    """59: towards uneven splits labels differ more often, are right less often, and an accuracy is reached later."""
+    target = targets(runs.profile)[1]
+
+    def doublings(rows: Rows) -> float:
+        return math.log2(rounds_to(accuracy_curve(rows), target).round)
+
+    differ, wrong = (-100 * _over_alpha(runs, logged(name)) for name in ("share_agreeing", "label_accuracy_local"))
+    return judge_parts(
+        {
+            "labels that differ": judge_difference(differ, f"points {PER_STEP}"),
+            "wrong local labels": judge_difference(wrong, f"points {PER_STEP}"),
+            f"rounds to {target} %": judge_difference(_over_alpha(runs, doublings), f"doublings {PER_STEP}"),
+        }
+    )
+
+
+def labelled_and_unlabelled_differ(runs: StoredRuns) -> Judgement:
+    """60: client-mean total variation of labelled and unlabelled class shares, minus what sampling alone gives."""
+
+    def mixes(split: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+        return counts(split["class_counts"], "labelled"), counts(split["class_counts"], "unlabelled")
+
+    def plain(split: dict[str, Any]) -> float:
+        return float(np.nanmean(distance(*mixes(split))))
+
+    def excess(split: dict[str, Any]) -> float:
+        labelled, pool = mixes(split)
+        by_chance = sampling_distance(pool, np.maximum(labelled.sum(axis=-1), 1))
+        return float(np.nanmean(distance(labelled, pool) - by_chance))
+
+    columns = on_analysed_set(runs.profile, data="CIFAR-10")
+    cells = {name: runs.split_values(excess, **SAGE, **there) for name, there in columns.items()}
+    means = {name: runs.split_values(plain, **SAGE, **there).mean() for name, there in columns.items()}
+    said = ", ".join(f"{value:.2f} at {name}" for name, value in means.items())
+    return judge_difference(pooled(cells), "total variation").with_notes(f"Client-mean distance: {said}.")
+
+
+def any_kappa_works(runs: StoredRuns) -> Judgement:
+    """74: SAGE at each κ minus the better of FixMatch-LPL and FixMatch-GPL, at α = 1."""
+    table, other = _over_kappa(runs), runs.best_other(accuracy, ONE_MODEL, **at_alpha(runs, "α = 1"))
+    return judge_every_case({f"κ = {kappa:.4g}": table[kappa] - other for kappa in table.columns})
+
+
+def large_kappas_are_alike(runs: StoredRuns) -> Judgement:
+    """75: best minus worst accuracy over the upper half of the κ, against the margin."""
+    table = _over_kappa(runs)
+    upper = table[table.columns[len(table.columns) // 2 :]].rename(columns=lambda kappa: f"κ = {kappa:.4g}")
+    means = table.mean()
+    return judge_range(upper).with_notes(f"Over all κ the means range over {means.max() - means.min():.1f} points.")
+
+
+def kappa_star_is_best(runs: StoredRuns) -> Judgement:
+    """76: accuracy at κ* minus at the best other κ."""
+    table = _over_kappa(runs)
+    means = table.mean()
+    best = means.drop(KAPPA_STAR).idxmax()
+    rank = int((means > means[KAPPA_STAR]).sum()) + 1
+    return judge_difference(table[KAPPA_STAR] - table[best]).with_notes(
+        f"κ* has rank {rank} of {len(means)}; the best other is κ = {best:.4g}."
+    )
+
+
+def fewest_rounds(runs: StoredRuns) -> Judgement:
+    """77: log2 of FixMatch-LPL's rounds over SAGE's, to each target at each α."""
+    judged = judge_every_case(_leads_in_rounds(runs), DOUBLINGS)
+    smoothed = pooled(_leads_in_rounds(runs, WINDOW)).mean()
+
+    def censored(target: int, rows: Rows) -> float:
+        return float(_reached(rows, target).censored)
+
+    bounds = sum(
+        int(runs.values(partial(censored, target), **row, **there).sum())
+        for there in _long_columns(runs).values()
+        for row in (LPL, SAGE)
+        for target in targets(runs.profile)
+    )
+    others = [name for name in CONVERGING if name not in ("SAGE", "FixMatch-LPL", "FixMatch-GPL")]
+    return judged.with_notes(
+        f"A ratio of {2**judged.difference:.2f}; {2**smoothed:.2f} with {WINDOW}-round means."
+        if judged.verdict != "not tested"
+        else "",
+        f"{bounds} curves never reached a target and count with their bound.",
+        f"Against FixMatch-LPL; {', '.join(others)} have one run each.",
+    )
+
+
+def largest_lead_early(runs: StoredRuns) -> Judgement:
+    """78: log2 ratio at the lowest target minus at the highest."""
+    lowest, *_, highest = targets(runs.profile)
+    cells = _leads_in_rounds(runs)
+    early, late = ({n: values for n, values in cells.items() if n.endswith(f"to {t} %")} for t in (lowest, highest))
+    return judge_difference(pooled(early) - pooled(late), DOUBLINGS)
+
+
+def best_with_a_fifth_labelled(runs: StoredRuns) -> Judgement:
+    """79: SAGE minus the best other method, in every column with 20 % labels."""
+    return _best(runs, _columns(runs, 0.2))
+
+
+def best_with_a_tenth_labelled(runs: StoredRuns) -> Judgement:
+    """80: the same with 10 % labels."""
+    return _best(runs, _columns(runs, 0.1))
+
+
+def lead_independent_of_labels(runs: StoredRuns) -> Judgement:
+    """81: SAGE's lead at 10 % labels minus its lead at 20 %, over the better of the one-model rows."""
+    leads = [pooled(_leads(runs, _columns(runs, share), ONE_MODEL)) for share in (0.1, 0.2)]
+    return judge_equivalence(leads[0] - leads[1]).with_notes(
+        f"Leads over the better of {' and '.join(ONE_MODEL)}: {leads[0].mean():+.1f} and {leads[1].mean():+.1f} points."
+    )
+
+
+def robust_to_skew(runs: StoredRuns) -> Judgement:
+    """82: what each other method loses from α = 1 to 0.1 minus what SAGE loses, with 10 % labels."""
+    columns = _columns(runs, 0.1)
+    pairs = {
+        even.replace("α = 1", "").strip(", "): (columns[even], columns[even.replace("α = 1", "α = 0.1")])
+        for even in columns
+        if even.endswith("α = 1")
+    }
+
+    def behind(row: Settings, data: str) -> pd.Series:
+        even, uneven = pairs[data]
+        losses = [runs.gap(accuracy, {**even, **method}, {**uneven, **method})() for method in (row, SAGE)]
+        return losses[0] - losses[1]
+
+    cells = {
+        ", ".join(filter(None, (name, data))): partial(behind, row, data)
+        for name, row in RIVALS.items()
+        for data in pairs
+    }
+    return judge_every_case(runs.cells(cells))
+
+
+def passes_the_reference_on_svhn(runs: StoredRuns) -> Judgement:
+    """83: SAGE minus the fully labelled reference on SVHN with 20 % labels, at each α."""
+    columns = {name: there for name, there in _columns(runs, 0.2).items() if there.get("dataset") == SAGE_SETS["SVHN"]}
+    if not columns:
+        raise NotTestedError(f"about SVHN, which profile {runs.profile} does not have")
+    return judge_every_case(_leads(runs, columns, {REFERENCE: ALL_METHODS[REFERENCE]}))
+
+
+def _at_each_alpha(runs: StoredRuns, read: Read) -> dict[str, pd.Series]:
+    return runs.in_columns(read, from_even_to_uneven(runs), **SAGE)
+
+
+def _over_alpha(runs: StoredRuns, read: Read) -> pd.Series:
+    """Per seed, the slope of a number of SAGE's runs from α = 1 to 0.1, a step of 1 from each α to the next."""
+    columns = from_even_to_uneven(runs)
+    table = pd.DataFrame({name: runs.values(read, **SAGE, **there) for name, there in columns.items()}).dropna()
+    return slopes(table, list(range(len(columns))))
+
+
+def _over_kappa(runs: StoredRuns) -> pd.DataFrame:
+    return runs.sweep(accuracy, "kappa", kappas(runs.profile), least=3, **SAGE, **at_alpha(runs, "α = 1"))
+
+
+def _columns(runs: StoredRuns, label_share: float) -> Named:
+    return {name: {**there, "label_share": label_share} for name, there in on_sets(runs.profile).items()}
+
+
+def _leads(runs: StoredRuns, columns: Named, rivals: Named) -> dict[str, pd.Series]:
+    def lead(there: Settings) -> pd.Series:
+        found = {name: runs.values(accuracy, **{**there, **row}) for name, row in rivals.items()}
+        best = max(found.values(), key=lambda values: float(values.mean()))
+        return runs.values(accuracy, **there, **SAGE) - best
+
+    return runs.cells({name: partial(lead, there) for name, there in columns.items()})
+
+
+def _best(runs: StoredRuns, columns: Named) -> Judgement:
+    """Best of all needs every rival; that it is not, the rivals with enough seeds may show."""
+    known = {}
+    for name, row in RIVALS.items():
+        try:
+            for there in columns.values():
+                runs.values(accuracy, **{**there, **row})
+        except NotTestedError:
+            continue
+        known[name] = row
+    if not known:
+        raise NotTestedError("needs 3 seeds of other methods; none has them")
+    judged = judge_every_case(_leads(runs, columns, known))
+    missing = [name for name in RIVALS if name not in known]
+    if not missing or judged.verdict in ("does not hold", "not tested"):
+        return judged
+    return replace(judged, verdict="not tested").with_notes(
+        f"Only over the best of {', '.join(known)} ({judged.verdict}); too few seeds of {', '.join(missing)}."
+    )
+
+
+def _long_columns(runs: StoredRuns) -> Mapping[str, Settings]:
+    return {name: there for column in BY_ALPHA for name, there in long_runs(runs.profile, column).items()}
+
+
+def _leads_in_rounds(runs: StoredRuns, window: int = 1) -> dict[str, pd.Series]:
+    def lead(target: int, own: Rows, other: Rows) -> float:
+        return log_speed_up(_reached(other, target, window), _reached(own, target, window))
+
+    return runs.cells(
+        {
+            f"{column}, to {target} %": runs.paired(partial(lead, target), {**SAGE, **there}, {**LPL, **there})
+            for column, there in _long_columns(runs).items()
+            for target in targets(runs.profile)
+        }
+    )
+
+
+def _reached(rows: Rows, target: int, window: int = 1) -> Reached:
+    return rounds_to(accuracy_curve(rows), target, min(window, len(rows)))

@@ -1,0 +1,108 @@
+"""Any experiment's claims from a table: the documented example, what each field does, and what is refused."""
+
+import re
+from importlib import resources
+
+import pandas as pd
+import pytest
+
+from fedcopl_lab import FedCoPLError
+from fedcopl_lab.paper import TidyRows, judge
+
+GAINS = {"A": 0.05, "B": 0.0, "C": 0.02}
+ROWS = pd.DataFrame(
+    [
+        {"method": method, "depth": depth, "seed": seed, "metric": metric, "value": value}
+        for method, gain in GAINS.items()
+        for depth in (2, 4)
+        for seed in range(3)
+        for metric, value in (("accuracy", 0.6 + gain + 0.001 * seed * depth), ("loss", 1.0 - gain * depth))
+    ]
+)
+
+
+def verdict_of(numbers=ROWS, **line):
+    claims = pd.DataFrame([{"number": 1, "claim": "a claim", "read": "accuracy", **line}])
+    return judge(claims, TidyRows(numbers)).iloc[0]
+
+
+def test_the_documented_example_runs_and_says_what_it_should(capsys):
+    text = (resources.files("fedcopl_lab.paper") / "CLAIMS.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(code, {})
+    printed = capsys.readouterr().out
+    assert "A beats B at every depth   holds  +5.0 points" in printed
+    assert "Depth hardly matters to A   holds" in printed
+
+
+@pytest.mark.parametrize(
+    ("line", "verdict", "difference"),
+    [
+        ({"rule": "difference", "own": "method=A", "other": "method=B", "columns": "depth=2"}, "holds", 0.05),
+        ({"rule": "difference", "own": "method=A", "other": "method=B", "columns": "depth=2", "scale": "-1"},
+         "does not hold", -0.05),
+        ({"rule": "every_case", "own": "method=A", "other": "best of method=B | method=C",
+          "columns": "depth=2 | depth=4"}, "holds", 0.03),
+        ({"rule": "every_case", "rows": "method=A | method=C", "own": "depth=4", "other": "depth=2"}, "within noise",
+         0.002),
+        ({"rule": "every_case", "rows": "the worst: method=B", "own": "method=A", "other": "row",
+          "columns": "depth=2 | depth=4"}, "holds", 0.05),
+        ({"rule": "equivalence", "own": "method=A", "other": "method=C", "columns": "depth=2", "margin": "0.1"},
+         "holds", 0.03),
+        ({"rule": "no_worse", "own": "method=B", "other": "method=A", "columns": "depth=2", "margin": "0.01"},
+         "does not hold", -0.05),
+        ({"rule": "trend", "read": "-1 * loss", "own": "method=A", "columns": "depth=2 | depth=4"}, "holds", 0.1),
+        ({"rule": "range", "own": "method=A", "levels": "depth=2 4", "margin": "0.5"}, "holds", 0.002),
+    ],
+)  # fmt: skip
+def test_each_rule_on_tidy_rows(line, verdict, difference):
+    judged = verdict_of(**line)
+    assert judged["verdict"] == verdict
+    assert judged["difference"] == pytest.approx(difference)
+
+
+def test_parts_must_all_hold_and_notes_are_told():
+    lines = [
+        {"part": "accuracy", "read": "accuracy", "rule": "difference"},
+        {"part": "loss", "read": "loss", "rule": "difference"},
+        {"part": "", "read": "100 * (accuracy - 0.5)", "rule": "note", "other": "", "text": "{:.0f} points above."},
+    ]
+    shared = {"number": 1, "claim": "A is better", "own": "method=A", "other": "method=B", "columns": "depth=2"}
+    judged = judge(pd.DataFrame([shared | line for line in lines]), TidyRows(ROWS)).iloc[0]
+    assert judged["verdict"] == "does not hold"
+    assert "accuracy: +0.1 points" in judged["note"]
+    assert judged["note"].endswith("15 points above.")
+
+
+def test_what_is_missing_is_not_tested_and_said():
+    few = ROWS[ROWS["seed"] < 2]
+    assert verdict_of(few, rule="difference", own="method=A, depth=2")["note"] == (
+        "Needs 3 seeds of method=A, depth=2; 2 stored."
+    )
+    lacking = verdict_of(read="colour", rule="difference", own="method=A, depth=2")
+    assert lacking["note"] == "The stored rows of method=A, depth=2 lack 'colour'."
+    partly = verdict_of(rule="every_case", own="method=A", other="method=B", columns="depth=2 | depth=8")
+    assert (partly["verdict"], partly["note"]) == ("holds", "Without, as not stored: depth=8.")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ({"rule": "vote", "own": "method=A, depth=2"}, "rule='vote' is not valid; expected one of difference, every_"),
+        ({"rule": "difference", "own": "A"}, "'A' is no name of rows or columns and no settings"),
+        ({"rule": "difference", "own": "method=A"}, "several lines at seed 0 have method=A; name more settings"),
+        ({"rule": "difference", "own": "width=3"}, "the numbers have no column 'width'"),
+        ({"rule": "difference", "read": "accuracy ** 2"}, "expected names with"),
+        ({"rule": "difference", "read": "accuracy -"}, "expected names with"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_refused(line, message):
+    with pytest.raises(FedCoPLError, match=re.escape(message)):
+        verdict_of(**line)
+
+
+def test_tables_without_their_columns_are_refused():
+    with pytest.raises(FedCoPLError, match="lacks the columns number, rule"):
+        judge(pd.DataFrame({"claim": ["a"], "read": ["accuracy"]}), TidyRows(ROWS))
+    with pytest.raises(FedCoPLError, match="the numbers lack the columns seed"):
+        TidyRows(ROWS.drop(columns="seed"))
