@@ -37,7 +37,7 @@ def beside(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metr
         FedCoPLError: the numbers have no such item or metric.
 
     >>> beside("fedcopl_main_table6", lab.paper.measured("smoke"))["paper"].iloc[0].tolist()
-    [50.45, 61.68, 49.09, 66.0]
+    [50.45, 61.72, 49.08, 66.02]
 
     Shown in notebook ``fedcopl_main_table1``.
     """
