@@ -1,4 +1,4 @@
-"""The report's sections on claims: what holds and what does not, and where paper and code disagree."""
+"""What holds of the papers' claims and what does not, for the report, the README and notebooks."""
 
 import textwrap
 from collections.abc import Hashable, Mapping, Sequence
@@ -7,13 +7,17 @@ from typing import Any
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.paper import VERDICT_COLUMNS, discrepancies, judged_claims, measured_claims
-from fedcopl_lab.report._templates import SYMBOLS, render
+from fedcopl_lab.paper import VERDICT_COLUMNS, judged_claims, measured_claims
 from fedcopl_lab.report._words import PAPERS
 
+SYMBOLS = {"holds": "✓", "does not hold": "✗", "within noise": "≈", "not tested": "–"}
+"""Verdict -> the sign before it, so that colour is never needed to read it."""
+_WIDTH = 110
+_UNTESTED = "not tested"
 
-def claims_section(verdicts: pd.DataFrame | None, elsewhere: Mapping[str, pd.DataFrame] | None = None) -> str:
-    """Both sections as HTML; without verdicts the second one alone.
+
+def claim_tables(verdicts: pd.DataFrame, elsewhere: Mapping[str, pd.DataFrame] | None = None) -> list[dict[str, Any]]:
+    """Per paper: its name, how many claims got which verdict, those judged in any profile, and the others.
 
     Args:
         verdicts: as :func:`fedcopl_lab.paper.verdicts` or :func:`fedcopl_lab.paper.measured_claims` gives them.
@@ -22,52 +26,34 @@ def claims_section(verdicts: pd.DataFrame | None, elsewhere: Mapping[str, pd.Dat
     Raises:
         FedCoPLError: columns are missing.
     """
-    return render(
-        "claims.html.j2",
-        papers=[] if verdicts is None else claim_tables(verdicts, elsewhere),
-        discrepancies=discrepancies().to_dict("records"),
-    )
-
-
-def claim_tables(verdicts: pd.DataFrame, elsewhere: Mapping[str, pd.DataFrame] | None = None) -> list[dict[str, Any]]:
-    """Per paper: its name, how many claims got which verdict, those judged in any profile, and the others."""
-    both = _with_sources(verdicts)
-    others = _judged_elsewhere(elsewhere or {})
+    others: dict[int, list[dict[Hashable, Any]]] = {}
+    for profile, table in (elsewhere or {}).items():
+        for line in table[table["verdict"] != _UNTESTED].assign(profile=profile).to_dict("records"):
+            others.setdefault(line["number"], []).append(line)
     tables = []
-    for paper, rows in both.groupby("paper", sort=False):
+    for paper, rows in _with_sources(verdicts).groupby("paper", sort=False):
         counts = rows["verdict"].value_counts()
         lines = [line | {"elsewhere": others.get(line["number"], [])} for line in rows.to_dict("records")]
+        settled = [line["verdict"] != _UNTESTED or bool(line["elsewhere"]) for line in lines]
         tables.append(
             {
                 "name": PAPERS[str(paper)],
                 "counts": [(verdict, int(counts.get(verdict, 0))) for verdict in SYMBOLS],
-                "judged": [line for line in lines if _settled(line)],
-                "untested": [line for line in lines if not _settled(line)],
+                "judged": [line for line, known in zip(lines, settled, strict=True) if known],
+                "untested": [line for line, known in zip(lines, settled, strict=True) if not known],
             }
         )
     return tables
 
 
-def _settled(line: Mapping[Any, Any]) -> bool:
-    return line["verdict"] != _UNTESTED or bool(line["elsewhere"])
-
-
-def _judged_elsewhere(verdicts: Mapping[str, pd.DataFrame]) -> dict[int, list[dict[Hashable, Any]]]:
-    found: dict[int, list[dict[Hashable, Any]]] = {}
-    for profile, table in verdicts.items():
-        for line in table[table["verdict"] != _UNTESTED].assign(profile=profile).to_dict("records"):
-            found.setdefault(line["number"], []).append(line)
-    return found
-
-
 def claims_markdown(profile: str) -> str:
     """The claims that a profile's committed runs settle, as Markdown: claim, verdict, what was measured.
 
-    >>> print(claims_markdown("smoke").splitlines()[2])
+    >>> print(claims_markdown("smoke"))
+    | claim | verdict | measured |...
     """
-    both = _with_sources(measured_claims(profile))
     lines = ["| claim | verdict | measured |", "|---|---|---|"]
-    for line in both[both["verdict"] != _UNTESTED].to_dict("records"):
+    for line in _with_sources(measured_claims(profile)).query("verdict != @_UNTESTED").to_dict("records"):
         claim = f"{line['number']}. {line['claim']} ({line['source']})"
         verdict = f"{SYMBOLS[line['verdict']]} {line['verdict']}"
         lines.append(f"| {claim} | {verdict} | {line['statistic']}; {line['n_seeds']} seeds |")
@@ -84,7 +70,8 @@ def claim_text(verdicts: pd.DataFrame, numbers: Sequence[int]) -> str:
     Raises:
         FedCoPLError: columns are missing, or no verdict has such a number.
 
-    >>> print(claim_text(measured_claims("smoke"), [12, 13]))
+    >>> print(claim_text(measured_claims("smoke"), [12]))
+    12. ...
 
     Shown in notebook ``fedcopl_main_table1``.
     """
@@ -93,21 +80,19 @@ def claim_text(verdicts: pd.DataFrame, numbers: Sequence[int]) -> str:
     if unknown:
         known = ", ".join(map(str, lines)) or "none"
         raise FedCoPLError(f"there is no verdict on claim {', '.join(map(str, unknown))}; these have one: {known}")
-    return "\n\n".join(_claim_text({str(name): value for name, value in lines[n].items()}) for n in numbers)
+    return "\n\n".join(_claim_text(lines[number]) for number in numbers)
 
 
-def _claim_text(line: dict[str, Any]) -> str:
-    measured = f"measured: {line['statistic']}; {line['n_seeds']} seeds" if line["statistic"] else ""
+def _claim_text(line: Mapping[Hashable, Any]) -> str:
     parts = [
         f"{SYMBOLS[line['verdict']]} {line['verdict']}",
         f"asked: {line['claimed']}",
-        measured,
+        f"measured: {line['statistic']}; {line['n_seeds']} seeds" if line["statistic"] else "",
         f"printed: {line['printed']}" if line["printed"] else "",
         line["note"],
     ]
-    head = f"{line['number']}. {line['claim']} ({line['source']})"
-    return "\n".join([head, *(textwrap.fill(part, _WIDTH, initial_indent="   ", subsequent_indent="     ")
-                              for part in parts if part)])  # fmt: skip
+    told = [textwrap.fill(part, _WIDTH, initial_indent="   ", subsequent_indent="     ") for part in parts if part]
+    return "\n".join([f"{line['number']}. {line['claim']} ({line['source']})", *told])
 
 
 def _with_sources(verdicts: pd.DataFrame) -> pd.DataFrame:
@@ -115,7 +100,3 @@ def _with_sources(verdicts: pd.DataFrame) -> pd.DataFrame:
     if missing:
         raise FedCoPLError(f"the verdicts lack the columns {', '.join(missing)}; pass what verdicts() gives")
     return judged_claims()[["number", "paper", "source", "claimed", "printed"]].merge(verdicts, on="number")
-
-
-_WIDTH = 110
-_UNTESTED = "not tested"

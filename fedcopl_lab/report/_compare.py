@@ -1,6 +1,7 @@
 """Paper beside measured, and fresh beside committed: never in one column."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import pandas as pd
@@ -8,9 +9,11 @@ import pandas as pd
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.paper import Item, measured, measured_profiles, printed
 from fedcopl_lab.report._tables import summary
-from fedcopl_lab.report._words import UPPER_REFERENCE, is_own, item_of, lines_of, order, scale, setting_of
+from fedcopl_lab.report._words import item_of, lines_of, order, scale, setting_of
 
 Verdict = Literal["exact", "within tolerance", "differs", "no common value", "only fresh", "only committed"]
+LEVELS = ["source", "profile", "dataset", "column", "statistic"]
+"""Levels of the columns of :func:`beside`."""
 _CELL = ["item", "series", "column", "metric"]
 _LINE = [*_CELL, "x", "y", "seed"]
 
@@ -21,41 +24,43 @@ def beside(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metr
     Args:
         item: the item or its id.
         numbers: tidy numbers; lines of other items are left out.
-        profile: whose numbers they are; stands in the column names.
+        profile: whose numbers they are; stands in the columns.
         metric: one of the item's metrics, such as ``"accuracy"`` or ``"label_accuracy"``.
 
     Returns:
-        One row per series; for a sweep one per level, so that measured and printed levels share a row. Measured
-        columns ``"measured (smoke, handwritten digits) β = 0.1"``, followed by ``"…: std"`` and ``"…: n"``; printed
-        columns ``"paper: DTD, β = 0.1"``. Accuracies in percent.
+        One row per series; for a sweep one per level, so that measured and printed levels share a row. Columns have
+        five levels: source (``"measured"``, ``"counted"`` in the manifests, or ``"paper"``), profile, dataset (spelled
+        for reading; both empty for the paper), column and statistic (mean, std and n; the paper has means only).
+        Accuracies in percent. :func:`readable` makes text of it.
 
     Raises:
         FedCoPLError: the numbers have no such item or metric.
 
-    >>> beside("fedcopl_main_table1", measured("smoke"))
+    >>> beside("fedcopl_main_table6", lab.paper.measured("smoke"))["paper"].iloc[0].tolist()
+    [50.45, 61.72, 49.08, 66.02]
 
     Shown in notebook ``fedcopl_main_table1``.
     """
-    lines = lines_of(item, numbers, (metric,))
-    where, known = setting_of(item, profile), item_of(item)
-    cells, table = summary(lines, metric), printed(known.id, metric)
+    known = item_of(item)
+    where = setting_of(known, profile)
+    cells, table = summary(lines_of(known, numbers, profile, (metric,)), metric), printed(known.id, metric)
     if known.drawing == "sweep":
         turned = {"series": "column", "column": "series"}
         cells, table = cells.rename(columns=turned), table.rename(columns=turned)
     rows = order([*cells["series"], *table["series"]])
-    wide = pd.DataFrame(index=pd.Index(rows, name="row"))
+    found: dict[tuple[str, ...], pd.Series] = {}
     for column in order(cells["column"]):
         part = cells[cells["column"] == column].set_index("series").reindex(rows)
         if known.reads == "manifests":
-            wide["counted in the manifests"] = part["mean"]
+            found["counted", "", "", column, "mean"] = part["mean"]
             continue
-        name = f"measured ({where.profile}, {where.dataset}) {column}"
-        wide[name] = scale(metric) * part["mean"]
-        wide[f"{name}: std"] = scale(metric) * part["std"]
-        wide[f"{name}: n"] = part["n"].fillna(0).astype(int)
+        name = ("measured", where.profile, where.dataset, column)
+        found[*name, "mean"], found[*name, "std"] = scale(metric) * part["mean"], scale(metric) * part["std"]
+        found[*name, "n"] = part["n"].fillna(0).astype(int)
     for column in order(table["column"]):
-        wide[f"paper: {column}"] = table[table["column"] == column].set_index("series")["value"]
-    return wide
+        values = table[table["column"] == column].set_index("series")["value"].reindex(rows)
+        found["paper", "", "", column, "mean"] = values
+    return pd.concat(found, axis=1, names=LEVELS).rename_axis("row")
 
 
 def committed_beside(item: Item | str, metric: str = "accuracy") -> pd.DataFrame:
@@ -72,7 +77,8 @@ def committed_beside(item: Item | str, metric: str = "accuracy") -> pd.DataFrame
     Raises:
         FedCoPLError: no profile has committed numbers of the item.
 
-    >>> committed_beside("fedcopl_main_table1")
+    >>> committed_beside("fedcopl_main_table1").columns.unique("source").tolist()
+    ['paper', 'measured']
     """
     known = item_of(item)
     found = {}
@@ -84,10 +90,10 @@ def committed_beside(item: Item | str, metric: str = "accuracy") -> pd.DataFrame
         raise FedCoPLError(f"no committed numbers have {metric!r} of {known.id}; choose another item or metric")
     fullest_first = sorted(found.values(), key=lambda wide: -wide.count().sum())
     rows = order(row for wide in fullest_first for row in wide.index)
-    parts = [wide.reindex(rows) for wide in found.values()]
-    printed_columns = [column for column in parts[0].columns if column.startswith("paper: ")]
-    theirs = pd.concat([wide[printed_columns] for wide in found.values()]).groupby(level=0).first().reindex(rows)
-    return pd.concat([theirs, *(wide.drop(columns=printed_columns) for wide in parts)], axis=1)
+    theirs = [wide.xs("paper", axis=1, level="source", drop_level=False) for wide in found.values() if "paper" in wide]
+    together = [pd.concat(theirs).groupby(level=0).first().reindex(rows)] if theirs else []
+    ours = [wide.loc[:, wide.columns.get_level_values("source") != "paper"].reindex(rows) for wide in found.values()]
+    return pd.concat([*together, *ours], axis=1).rename_axis("row")
 
 
 def readable(wide: pd.DataFrame) -> pd.DataFrame:
@@ -97,30 +103,59 @@ def readable(wide: pd.DataFrame) -> pd.DataFrame:
         wide: their result.
 
     Returns:
-        The same rows; one column for each with its spread and the number of runs in it: ``78.4 ± 1.0``, and
-        ``78.4 (n = 1)`` where fewer runs stand behind a cell than the column's name says.
+        The same rows; one column for each mean, such as ``"measured (smoke, handwritten digits) β = 0.1, n = 3"`` or
+        ``"paper: DTD, β = 0.1"``, with its spread: ``78.4 ± 1.0``, and ``78.4 (n = 1)`` where fewer runs stand
+        behind a cell than the column's name says.
 
-    >>> readable(committed_beside("fedcopl_main_table1")).T
+    >>> readable(committed_beside("fedcopl_main_table6")).iloc[0, :2].tolist()
+    ['50.5', '61.7']
     """
-    told = {}
-    for name in wide.columns:
-        if name.endswith((": std", ": n")):
-            continue
-        stds = wide.get(f"{name}: std", pd.Series(math.nan, wide.index))
-        counts = wide.get(f"{name}: n", pd.Series(0, wide.index)).fillna(0).astype(int)
-        most = int(counts.max())
-        told[f"{name}, n = {most}" if most else name] = [
-            number_text(mean, std) + (f" (n = {count})" if 0 < count < most else "")
-            for mean, std, count in zip(wide[name], stds, counts, strict=True)
+    told: dict[str, list[str]] = {}
+    columns: dict[Any, pd.Series] = dict(wide.items())
+    for name in dict.fromkeys(column[:-1] for column in columns):
+        means, most = columns[*name, "mean"], 0
+        stds, counts = pd.Series(math.nan, wide.index), pd.Series(0, wide.index)
+        if name[0] == "measured":
+            stds, counts = columns[*name, "std"], columns[*name, "n"].fillna(0).astype(int)
+            most = int(counts.max())
+        told[column_text(name) + (f", n = {most}" if most else "")] = [
+            number_text(mean, std, 0 if name[0] == "counted" or "counted" in wide else 1)
+            + (f" (n = {count})" if 0 < count < most else "")
+            for mean, std, count in zip(means, stds, counts, strict=True)
         ]
     return pd.DataFrame(told, index=wide.index)
 
 
-def number_text(mean: float, std: float = math.nan) -> str:
+def column_text(column: Sequence[str]) -> str:
+    """A column of :func:`beside` in words."""
+    source, profile, dataset, name = column[:4]
+    if source == "counted":
+        return "counted in the manifests"
+    return f"paper: {name}" if source == "paper" else f"measured ({profile}, {dataset}) {name}"
+
+
+def number_text(mean: float, std: float = math.nan, digits: int = 1) -> str:
     """``78.4 ± 1.0``; no ± where there is no spread, – where there is no number."""
     if math.isnan(mean):
         return "–"
-    return f"{mean:.1f}" if math.isnan(std) else f"{mean:.1f} ± {std:.1f}"
+    return f"{mean:.{digits}f}" if math.isnan(std) else f"{mean:.{digits}f} ± {std:.{digits}f}"
+
+
+def leads(item: Item | str, numbers: pd.DataFrame, profile: str, metric: str = "accuracy") -> pd.DataFrame:
+    """The numbers behind :func:`gaps`: columns source, profile, dataset, column, best_other, gap."""
+    known = item_of(item)
+    wide = beside(known, numbers, profile, metric).xs("mean", axis=1, level="statistic")
+    wide = wide[[known.role(row) != "reference" for row in wide.index]]
+    own = [row for row in wide.index if known.role(row) == "own"]
+    if len(own) != 1:
+        raise FedCoPLError(f"{known.id} has {len(own)} rows of its own method; gaps need exactly one")
+    found = []
+    for column in wide.columns:
+        values = wide[column].dropna()
+        others = values.drop(own, errors="ignore")
+        if own[0] in values.index and len(others):
+            found.append((*column, others.idxmax(), float(values[own[0]] - others.max())))
+    return pd.DataFrame(found, columns=[*LEVELS[:-1], "best_other", "gap"])
 
 
 def gaps(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metric: str = "accuracy") -> pd.DataFrame:
@@ -135,22 +170,12 @@ def gaps(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metric
     Raises:
         FedCoPLError: the numbers have no such item or metric, or the item has no row of its own method.
 
-    >>> gaps("fedcopl_main_table6", measured("smoke"))
+    >>> gaps("fedcopl_main_table6", lab.paper.measured("smoke"))["best_other"].tolist()
+    ['neither', 'text only', 'text only', 'text only', 'text only']
     """
-    wide = beside(item, numbers, profile, metric)
-    wide = wide.drop(index=UPPER_REFERENCE, errors="ignore")
-    own = [row for row in wide.index if is_own(row)]
-    if len(own) != 1:
-        raise FedCoPLError(f"{item_of(item).id} has {len(own)} rows of its own method; gaps need exactly one")
-    found = []
-    for column in wide.columns:
-        values = wide[column].dropna()
-        others = values.drop(own, errors="ignore")
-        if column.endswith((": std", ": n")) or own[0] not in values.index or others.empty:
-            continue
-        source = "paper" if column.startswith("paper: ") else "measured"
-        found.append((column, source, others.idxmax(), float(values[own[0]] - others.max())))
-    return pd.DataFrame(found, columns=["column", "source", "best_other", "gap"])
+    found = leads(item, numbers, profile, metric)
+    texts = [column_text(column) for column in found[LEVELS[:-1]].itertuples(index=False)]
+    return found.assign(column=texts)[["column", "source", "best_other", "gap"]]
 
 
 def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: float = 0.01) -> pd.DataFrame:
@@ -172,7 +197,9 @@ def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: f
     Raises:
         FedCoPLError: columns are missing, a line comes twice, or the tolerance is negative.
 
-    >>> against_committed(collect(item, "smoke"), measured("smoke"))["verdict"].value_counts()
+    >>> numbers = lab.paper.measured("smoke").query("item == 'fedcopl_main_table6'")
+    >>> set(against_committed(numbers, numbers)["verdict"])
+    {'exact'}
     """
     if not tolerance >= 0:
         raise FedCoPLError(f"tolerance={tolerance} is not valid; expected 0 or more")

@@ -1,11 +1,13 @@
 """The overview of FedCoPL in our own drawing: what stays on a client, what travels, and in which step."""
 
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.path import Path
 
-from fedcopl_lab.report._style import BLUE, DOUBLE, INK, QUIET, new_figure, style
+from fedcopl_lab.paper import Item
+from fedcopl_lab.report.looks import BLUE, DOUBLE, INK, QUIET, new_figure
 
 _WIDTH, _HEIGHT = 13.5, 8.0  # drawing units; half an inch each
 _COLUMNS = (1.6, 3.75, 5.5, 7.2, 9.1, 10.6, 12.0)  # centres of the seven steps
@@ -13,25 +15,16 @@ _SERVER, _CLIENT = 6.5, 3.2  # heights of the two rows of steps
 _BOX = (1.9, 1.0)
 
 
-def overview() -> Figure:
-    """The seven steps in two lanes, server and client, with everything that crosses between them.
-
-    >>> overview()
-
-    Shown in notebook ``fedcopl_main_fig1``.
-    """
-    with style():
-        figure = new_figure(DOUBLE, DOUBLE * _HEIGHT / _WIDTH)
-        figure.set_layout_engine("none")
-        axes = figure.add_axes((0, 0, 1, 1))
-        axes.set_xlim(0, _WIDTH)
-        axes.set_ylim(0, _HEIGHT)
-        axes.axis("off")
-        _lanes(axes)
-        _crossings(axes)
-        _steps(axes)
-        _phases(axes)
-        _kept(axes)
+def overview(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
+    """The seven steps in two lanes, server and client, with everything that crosses between them."""
+    figure = new_figure(DOUBLE, DOUBLE * _HEIGHT / _WIDTH)
+    figure.set_layout_engine("none")
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_xlim(0, _WIDTH)
+    axes.set_ylim(0, _HEIGHT)
+    axes.axis("off")
+    for part in (_lanes, _crossings, _steps, _phases, _kept):
+        part(axes)
     return figure
 
 

@@ -1,13 +1,18 @@
-"""Tables for the README: all items in one, and one item beside the paper."""
+"""Tables for the README and the report: all items, what of their runs is committed, one item beside the paper."""
+
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 import pandas as pd
 
-from fedcopl_lab.paper import ITEMS, claims_about, measured, measured_claims, measured_runs
+from fedcopl_lab.paper import ITEMS, Item, claims_about, keys_by_cell, measured, measured_claims, measured_runs
+from fedcopl_lab.report._claims import SYMBOLS
 from fedcopl_lab.report._compare import beside, number_text
-from fedcopl_lab.report._templates import SYMBOLS
-from fedcopl_lab.report._words import paper_of
+from fedcopl_lab.report._words import item_of, paper_of
 
-_FROM_NO_RUN = "none"
+
+def _markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = ["|" + "".join(f" {cell} |" if cell else " |" for cell in head), "|" + "---|" * len(head)]
+    return "\n".join([*lines, *("| " + " | ".join(map(str, row)) + " |" for row in rows)])
 
 
 def items_table(profile: str = "smoke") -> pd.DataFrame:
@@ -24,33 +29,31 @@ def items_table(profile: str = "smoke") -> pd.DataFrame:
     Raises:
         FedCoPLError: nothing was measured in that profile.
 
-    >>> items_table().loc["fedcopl_main_table1", ["runs", "holds", "does not hold"]]
+    >>> items_table().loc["fedcopl_main_table1", ["where", "notebook"]].tolist()
+    ['main Table 1', 'fedcopl_main_table1']
 
     Shown in the README.
     """
-    numbers, runs = measured(profile), measured_runs(profile).set_index("key")
+    runs = measured_runs(profile).set_index("key")
     verdict_of = measured_claims(profile).set_index("number")["verdict"]
-    keys = numbers.dropna(subset="key").groupby("item")["key"].unique()
-    rows = []
+    keys = measured(profile).dropna(subset="key").groupby("item")["key"].unique()
+    rows = {}
     for item in ITEMS:
         own = runs.loc[[key for key in keys.get(item.id, ()) if key]]
         found = verdict_of.reindex(list(claims_about(item))).value_counts()
-        rows.append(
-            {
-                "item": item.id,
-                "paper": paper_of(item),
-                "where": item.source,
-                "shows": item.title,
-                "notebook": item.notebook,
-                "profile": profile,
-                "runs": len(own),
-                "seconds": float(own["seconds"].sum()),
-                "hardware": ", ".join(sorted({f"{name}, {threads} thread" for name, threads in
-                                              zip(own["hardware"], own["threads"], strict=True)})),
-                **{verdict: int(found.get(verdict, 0)) for verdict in SYMBOLS},
-            }
-        )  # fmt: skip
-    return pd.DataFrame(rows).set_index("item")
+        machines = {f"{name}, {threads} thread" for name, threads in zip(own["hardware"], own["threads"], strict=True)}
+        rows[item.id] = {
+            "paper": paper_of(item),
+            "where": item.source,
+            "shows": item.title,
+            "notebook": item.notebook,
+            "profile": profile,
+            "runs": len(own),
+            "seconds": float(own["seconds"].sum()),
+            "hardware": ", ".join(sorted(machines)),
+            **{verdict: int(found.get(verdict, 0)) for verdict in SYMBOLS},
+        }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("item")
 
 
 def items_markdown(profile: str = "smoke") -> str:
@@ -59,35 +62,105 @@ def items_markdown(profile: str = "smoke") -> str:
     >>> items_markdown().splitlines()[0]
     '| item | shows | notebook | runs, minutes | claims |'
     """
-    lines = ["| item | shows | notebook | runs, minutes | claims |", "|---|---|---|---|---|"]
-    for item_id, row in items_table(profile).to_dict("index").items():
-        cost = f"{row['runs']}, {row['seconds'] / 60:.1f}" if row["runs"] else _FROM_NO_RUN
-        claims = " ".join(f"{sign} {row[verdict]}" for verdict, sign in SYMBOLS.items() if row[verdict])
-        notebook = f"[{row['notebook']}](notebooks/{row['notebook']}.ipynb)"
-        item = f"{row['paper']}, {row['where']} (`{item_id}`)"
-        lines.append(f"| {item} | {row['shows']} | {notebook} | {cost} | {claims} |")
-    return "\n".join(lines)
+    rows = [
+        (
+            f"{row['paper']}, {row['where']} (`{item_id}`)",
+            row["shows"],
+            f"[{row['notebook']}](notebooks/{row['notebook']}.ipynb)",
+            f"{row['runs']}, {row['seconds'] / 60:.1f}" if row["runs"] else "none",
+            " ".join(f"{sign} {row[verdict]}" for verdict, sign in SYMBOLS.items() if row[verdict]),
+        )
+        for item_id, row in items_table(profile).to_dict("index").items()
+    ]
+    return _markdown(("item", "shows", "notebook", "runs, minutes", "claims"), rows)
 
 
-def beside_markdown(item: str, profile: str) -> str:
+def beside_markdown(item: Item | str, profile: str) -> str:
     """An item's committed numbers beside the printed ones as Markdown, in the columns of which both have a row.
 
     >>> print(beside_markdown("fedcopl_main_table1", "mini"))
+    | | CIFAR-10, β = 0.1: paper | mini |...
     """
-    wide = beside(item, measured(profile), profile)
-    names = [str(name) for name in wide.columns]
-    printed = [name.removeprefix("paper: ") for name in names if name.startswith("paper: ")]
-    pairs = [(column, name) for column in printed for name in names if name.endswith(f") {column}")]
-    both = [(column, name) for column, name in pairs if wide[[f"paper: {column}", name]].notna().all(axis=1).any()]
-    lines = [
-        "| | " + " | ".join(f"{column}: paper | {profile}" for column, _ in both) + " |",
-        "|---|" + "---|---|" * len(both),
+    wide = beside(item_of(item), measured(profile), profile).droplevel(["profile", "dataset"], axis=1)
+    values = dict(wide.items())
+    both = [
+        column
+        for column in wide.columns.unique("column")
+        if {("paper", column, "mean"), ("measured", column, "mean")} <= set(values)
+        and (values["paper", column, "mean"].notna() & values["measured", column, "mean"].notna()).any()
     ]
-    for row, values in wide[wide[[name for _, name in both]].notna().any(axis=1)].iterrows():
-        cells = [
-            part
-            for column, name in both
-            for part in (number_text(values[f"paper: {column}"]), number_text(values[name], values[f"{name}: std"]))
-        ]
-        lines.append(f"| {row} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    printed = [column for column in wide.xs("paper", axis=1).columns.unique("column") if column in both]
+    rows = []
+    for row in wide.index:
+        texts = []
+        for column in printed:
+            mean, std = (values["measured", column, name][row] for name in ("mean", "std"))
+            texts += [number_text(values["paper", column, "mean"][row]), number_text(mean, std)]
+        if set(texts[1::2]) != {"–"}:  # a row that was measured
+            rows.append([row, *texts])
+    return _markdown(["", *(name for column in printed for name in (f"{column}: paper", profile))], rows)
+
+
+def coverage(profile: str = "mini") -> pd.DataFrame:
+    """How much of every item has been run in a profile and is committed, and the cells that were not run.
+
+    Args:
+        profile: whose committed runs.
+
+    Returns:
+        One row per item that takes runs of the profile, indexed by its id; the last one, ``all``, counts a run that
+        items share once. Columns shows (paper, place and title), runs (that its cells ask for, at all seeds),
+        committed (how many of them are there), not_run (the cells of which a run is missing, in words; empty when
+        there are none).
+
+    Raises:
+        FedCoPLError: nothing was measured in that profile.
+
+    >>> coverage("smoke").loc["all", "not_run"]
+    ''
+
+    Shown in the README.
+    """
+    known = set(measured_runs(profile)["key"])
+    wanted = set[str]()
+    rows = []
+    for item in ITEMS:
+        keys_of = keys_by_cell(item, profile)
+        keys = {key for of_cell in keys_of.values() for key in of_cell}
+        wanted |= keys
+        if keys:
+            place = f"{paper_of(item)}, {item.source}: {item.title}"
+            rows.append((item.id, place, len(keys), len(keys & known), _missing_cells(item, keys_of, known)))
+    rows.append(("all", "All items, each run once", len(wanted), len(wanted & known), ""))
+    return pd.DataFrame(rows, columns=["item", "shows", "runs", "committed", "not_run"]).set_index("item")
+
+
+def _missing_cells(item: Item, keys_of: Mapping[tuple[str, str], Set[str]], known: Set[str]) -> str:
+    """The cells of which a run is missing: whole columns by name, columns with the same missing rows together."""
+    sign = item.axis.split(",")[0]  # of a sweep, such as τ1; longer names of axes say more than a list can bear
+    columns = dict[str, dict[str, Set[str]]]()
+    for (series, column), keys in keys_of.items():
+        name = f"{sign} = {column}" if item.field and " " not in sign else column
+        columns.setdefault(name, {})[series] = keys
+    whole, partly = list[str](), dict[tuple[str, ...], list[str]]()
+    for column, rows in columns.items():
+        left = tuple(series for series, keys in rows.items() if not keys <= known)
+        if len(left) == len(rows):
+            whole.append(column)
+        elif left:
+            partly.setdefault(left, []).append(column)
+    if len(whole) == len(columns):
+        return "all"
+    texts = [("; ".join(names) + ": " if len(columns) > 1 else "") + "; ".join(left) for left, names in partly.items()]
+    return ". ".join([*texts, *(["All of " + "; ".join(whole)] if whole else [])])
+
+
+def coverage_markdown(profile: str = "mini") -> str:
+    """The table as Markdown, for the README.
+
+    >>> coverage_markdown("mini").splitlines()[0]
+    '| item | runs | not run |'
+    """
+    rows = [(row["shows"], f"{row['committed']:,} of {row['runs']:,}", row["not_run"] or "–")
+            for row in coverage(profile).to_dict("records")]  # fmt: skip
+    return _markdown(("item", "runs", "not run"), rows)

@@ -1,51 +1,47 @@
-"""The tables of the report page: measured ones, and printed ones that say what of them was run."""
+"""The tables of the report page: measured ones, printed ones that say what of them was run, and the first screen."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
 
 from fedcopl_lab.paper import Item, backbone, printed
-from fedcopl_lab.report._tables import table
-from fedcopl_lab.report._words import metric_name, order, unit
+from fedcopl_lab.report._compare import leads
+from fedcopl_lab.report._tables import rivals, seeds_text, summary, table
+from fedcopl_lab.report._words import lines_of, mean_std, metric_name, order, setting_of, unit
 
 NOT_RUN = "not run in this profile"
 _MEASURED, _PARTLY, _COUNTED = "measured above", "partly measured above", "counted above"
 _SPARSE = 0.6  # share of filled cells below which a table is listed line by line
 
 
-def measured_table(lines: pd.DataFrame, metrics: Sequence[str]) -> dict[str, Any] | None:
+def measured_table(item: Item, lines: pd.DataFrame, metrics: Sequence[str]) -> dict[str, Any] | None:
     """All metrics of an item in one table; a header over each metric's columns.
 
     A single row, or a table with many holes, is listed line by line with one column per metric.
-
-    >>> measured_table(measured("smoke").query("item == 'fedcopl_main_table6'"), ["accuracy"])["groups"]
-    [('accuracy, mean over clients (%)', 1)]
     """
     if not metrics:
         return None
-    tables, of = {metric: table(lines, metric) for metric in metrics}, str(lines["item"].iloc[0])
+    tables = {metric: table(lines, metric) for metric in metrics}
+    names = {metric: metric_name(metric, item) + unit(metric) for metric in metrics}
     rows, columns = order(lines["series"]), order(lines["column"])
-    cells = lines[["series", "column"]].drop_duplicates()
+    cells = lines[["series", "column"]].drop_duplicates().to_numpy().tolist()
     if len(rows) == 1 or len(cells) < _SPARSE * len(rows) * len(columns):
-        named = [(str(row), str(column)) for row, column in cells.to_numpy()]
-        return _line_by_line(tables, named, len(rows) == 1, of)
-    places = [(metric, column) for metric, wide in tables.items() for column in wide.columns]
-    texts = [[_cell(tables[metric], row, column) for metric, column in places] for row in rows]
+        texts = [[_cell(wide, row, column) for wide in tables.values()] for row, column in cells]
+        listed = [(column if len(rows) == 1 else f"{row}, {column}", item.role(row) == "own") for row, column in cells]
+        return {"groups": [], "columns": list(names.values()), "rows": _rows(listed, texts)}
+    places = [(wide, column) for wide in tables.values() for column in wide.columns]
+    texts = [[_cell(wide, row, column) for wide, column in places] for row in rows]
     return {
-        "groups": [(metric_name(metric, of) + unit(metric), len(wide.columns)) for metric, wide in tables.items()],
+        "groups": [(names[metric], len(wide.columns)) for metric, wide in tables.items()],
         "columns": [column for _, column in places],
-        "rows": list(zip(rows, texts, strict=True)),
+        "rows": _rows([(row, item.role(row) == "own") for row in rows], texts),
     }
 
 
-def _line_by_line(
-    tables: dict[str, pd.DataFrame], cells: list[tuple[str, str]], one_row: bool, of: str
-) -> dict[str, Any]:
-    names = [column if one_row else f"{row}, {column}" for row, column in cells]
-    texts = [[_cell(wide, row, column) for wide in tables.values()] for row, column in cells]
-    columns = [metric_name(metric, of) + unit(metric) for metric in tables]
-    return {"groups": [], "columns": columns, "rows": list(zip(names, texts, strict=True))}
+def _rows(names: Iterable[tuple[str, bool]], texts: Sequence[Sequence[str]]) -> list[tuple[str, Sequence[str], bool]]:
+    """Rows of a table: name, cells, whether it is the paper's own method."""
+    return [(name, cells, own) for (name, own), cells in zip(names, texts, strict=True)]
 
 
 def _cell(wide: pd.DataFrame, row: str, column: str) -> str:
@@ -58,41 +54,38 @@ def printed_tables(item: Item, lines: pd.DataFrame) -> list[dict[str, Any]]:
     Args:
         item: the item.
         lines: its measured numbers; a printed column whose rows are among them is "measured above".
-
-    >>> printed_tables(find_items(["fedcopl_main_table2"])[0], lines)[0]["status"][0]
-    ('not run in this profile', 1)
     """
     tables = {metric: found for metric in item.metrics if len(found := printed(item.id, metric))}
     if item.reads == "manifests" and tables:
-        names = {metric: metric_name(metric) for metric in tables}
-        together = pd.concat([found.assign(column=names[metric]) for metric, found in tables.items()])
-        columns = list(names.values())
-        status = [(_COUNTED, 1)] * len(columns)
-        return [_grid(together, columns, columns, [], status) | {"what": "counts"}]
+        together = pd.concat([found.assign(column=metric_name(metric)) for metric, found in tables.items()])
+        columns = order(together["column"])
+        return [_grid(together, columns, columns, [], [(_COUNTED, 1)] * len(columns)) | {"what": "counts"}]
     return [_printed_table(item, metric, found, lines) for metric, found in tables.items()]
 
 
 def _printed_table(item: Item, metric: str, found: pd.DataFrame, lines: pd.DataFrame) -> dict[str, Any]:
-    what = ", ".join(filter(None, (f"{'accuracy' if metric == 'accuracy' else metric_name(metric)}{unit(metric)}",
-                                   backbone(item.id))))  # fmt: skip
+    name = "accuracy" if metric == "accuracy" else metric_name(metric)
+    what = ", ".join(filter(None, (name + unit(metric), backbone(item.id))))
     run = set(lines.loc[lines["metric"] == metric, ["series", "column"]].itertuples(index=False, name=None))
+    found = found.assign(run=[cell in run for cell in zip(found["series"], found["column"], strict=True)])
     if item.drawing == "sweep":  # its columns are the swept levels: turn it round, so that it reads downwards
-        found = found.rename(columns={"series": "column", "column": "series"})
-        run = {(level, row) for row, level in run}
-    sets = order(column.split(", ")[0] for column in found["column"])
-    columns = sorted(order(found["column"]), key=lambda column: sets.index(column.split(", ")[0]))
-    spans = [sum(column.split(", ")[0] == name for column in columns) for name in sets]
-    states = {column: _state(found, column, run) for column in columns}
-    for average in (column for column in columns if column.startswith("Average, ")):
-        split = average.removeprefix("Average")
-        states[average] = _joint(states[column] for column in columns if column.endswith(split) and column != average)
-    status, start = [], 0
-    for span in spans:
-        own = [states[column] for column in columns[start : start + span]]
-        status += [(own[0], span)] if len(set(own)) == 1 else [(state, 1) for state in own]
-        start += span
-    shown = [column.partition(", ")[2] for column in columns]
-    return _grid(found, columns, shown, list(zip(sets, spans, strict=True)), status) | {"what": what}
+        found = found.assign(column=found["series"], series=found["column"], setting=found["series"])
+        found["setting"] = [
+            text.removeprefix(f"{name}, ") for text, name in zip(found["setting"], found["dataset"], strict=True)
+        ]
+    columns = found.groupby(["dataset", "column"], sort=False).agg(setting=("setting", "first"), run=("run", "mean"))
+    sets = order(found["dataset"])
+    columns = columns.loc[sets].reset_index()
+    columns["state"] = columns["run"].map(lambda share: NOT_RUN if share == 0 else _MEASURED if share == 1 else _PARTLY)
+    for place, line in columns[columns["dataset"] == "Average"].iterrows():
+        averaged = columns[(columns["setting"] == line["setting"]) & (columns["dataset"] != "Average")]
+        columns.loc[place, "state"] = averaged["state"].iloc[0] if averaged["state"].nunique() == 1 else _PARTLY
+    groups, status = [], []
+    for name in sets:
+        own = list(columns.loc[columns["dataset"] == name, "state"])
+        groups.append((name, len(own)))
+        status += [(own[0], len(own))] if len(set(own)) == 1 else [(state, 1) for state in own]
+    return _grid(found, list(columns["column"]), list(columns["setting"]), groups, status) | {"what": what}
 
 
 def _grid(
@@ -104,17 +97,54 @@ def _grid(
 ) -> dict[str, Any]:
     found = found.dropna(subset="value")  # printed as "not reached"
     digits = 0 if (found["value"] % 1 == 0).all() else 2
-    value_of = {(line["series"], line["column"]): f"{line['value']:,.{digits}f}" for line in found.to_dict("records")}
-    rows = [(row, [value_of.get((row, column), "–") for column in columns]) for row in order(found["series"])]
+    names, own = order(found["series"]), set(found.loc[found["role"] == "own", "series"])
+    text_of = {(line["series"], line["column"]): f"{line['value']:,.{digits}f}" for line in found.to_dict("records")}
+    texts = [[text_of.get((row, column), "–") for column in columns] for row in names]
+    rows = _rows([(row, row in own) for row in names], texts)
     return {"groups": list(groups), "columns": list(shown), "rows": rows, "status": list(status)}
 
 
-def _state(found: pd.DataFrame, column: str, run: set[tuple[str, str]]) -> str:
-    rows = found.loc[found["column"] == column, "series"]
-    n_run = sum((row, column) in run for row in rows)
-    return NOT_RUN if n_run == 0 else _MEASURED if n_run == len(rows) else _PARTLY
+def main_table(item: Item, numbers: pd.DataFrame, profile: str) -> dict[str, Any] | None:
+    """A main table at its first column: measured, the order of its rows, and the paper's; None where one is missing.
+
+    Rows that the paper does not print are left out; the fully labelled reference of SAGE's table has no place.
+    """
+    paper = printed(item.id)
+    lines = lines_of(item, numbers, profile, ("accuracy",))
+    lines = lines[lines["series"].isin(paper["series"])]
+    first = lines[lines["column"] == lines["column"].iloc[0]]
+    level, dataset = first["level"].iloc[0], setting_of(item, profile, lines).dataset
+    cells = summary(first).set_index("series")
+    paper = paper[(paper["level"] == level) & (paper["dataset"] != "Average")]
+    if len(columns_here := order(paper.loc[paper["column"] == first["column"].iloc[0], "column"])):
+        paper = paper[paper["column"].isin(columns_here)]  # the set that was measured
+    common = paper.pivot(index="series", columns="dataset", values="value").reindex(cells.index).dropna(axis=1)
+    common = common[[name for name in order(paper["dataset"]) if name in common]]
+    ahead = leads(item, lines, profile)
+    here = ahead[(ahead["source"] == "measured") & (ahead["column"] == first["column"].iloc[0])]
+    there = ahead[(ahead["source"] == "paper") & ahead["column"].isin(paper["column"])]
+    if common.empty or here.empty or there.empty:
+        return None
+    places, printed_places = _places(item, cells["mean"]), _places(item, common.mean(axis=1))
+    own, other = next(name for name in cells.index if item.role(name) == "own"), here["best_other"].iloc[0]
+    texts = {name: mean_std(*cells.loc[name, ["mean", "std"]]) for name in cells.index}
+    return {
+        "item": item,
+        "own": own,
+        "column": first["column"].iloc[0],
+        "dataset": dataset,
+        "seeds": seeds_text(lines),
+        "rows": [(name, text, places.get(name, "–"), f"{common.loc[name].mean():.1f}", printed_places.get(name, "–"))
+                 for name, text in texts.items()],
+        "same_order": places == printed_places,
+        "sets": list(common.columns),
+        "gap": float(here["gap"].iloc[0]),
+        "texts": (texts[own], texts[other]),
+        "best_other": other,
+        "printed_gaps": (float(there["gap"].min()), float(there["gap"].max())),
+    }  # fmt: skip
 
 
-def _joint(states: Any) -> str:
-    states = set(states)
-    return str(states.pop()) if len(states) == 1 else _PARTLY
+def _places(item: Item, values: pd.Series) -> dict[str, int]:
+    compete = rivals(values.rename("value").rename_axis("series").reset_index(), item).set_index("series")["value"]
+    return {str(name): int(rank) for name, rank in compete.rank(ascending=False, method="min").items()}

@@ -1,17 +1,30 @@
-"""Small pictures for notebooks; all take plain arrays."""
+"""Small pictures for notebooks, of images, of what a step did and of prompts; all take plain arrays."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Real
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.report._skew import label_skew
-from fedcopl_lab.report._style import BLUE, DOUBLE, FAINT, INK, LOOKS, ORANGE, QUIET, new_figure, percent_axis, style
+from fedcopl_lab.report._distributions import label_skew
+from fedcopl_lab.report._facets import Panel, aside, draw_bars, facets
+from fedcopl_lab.report.looks import BLUE, DASHED, DOUBLE, FAINT, INK, LOOKS, ORANGE, QUIET, new_figure, style
 
+Counts = Int[np.ndarray, " n_classes"] | Int[np.ndarray, "n_clients n_classes"]
+_NARROW = 4.2  # inches: wide enough for a notebook, narrow enough for its text column
 _CONFIDENCES = (0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.997, 0.999, 0.9999, 0.99999)
 _STAGES = ("true classes", "filtered", "quota", "selected")
+_STAGE_FILLS = ((FAINT, QUIET, ""), ("white", ORANGE, "////"), ("white", INK, ""), (BLUE, BLUE, ""))
+_ORDER = (LOOKS[0], LOOKS[3], LOOKS[1], LOOKS[4], LOOKS[2], LOOKS[5], LOOKS[6])
+
+
+def _one(paint: Callable[[Axes], None], width: float, height: float, x: str, y: str) -> Figure:
+    """A picture of one panel, with a legend of what is labelled in it."""
+    with style():
+        return facets([Panel(paint, x=x, y=y)], on=new_figure(width, height))
 
 
 def show_images(
@@ -28,7 +41,8 @@ def show_images(
     Raises:
         FedCoPLError: no images, a shape that is no image, or another number of titles.
 
-    >>> show_images(dataset.train_images[:10].numpy(), titles=names)
+    >>> show_images(np.zeros((3, 8, 8)), titles=["a", "b", "c"])
+    <Picture size ...>
 
     Shown in notebook ``00_quickstart``.
     """
@@ -80,7 +94,8 @@ def confidence_entropy(
     Raises:
         FedCoPLError: arrays of different lengths.
 
-    >>> confidence_entropy(confidence, entropy, kept, (0.81, 0.43))
+    >>> confidence_entropy(np.array([0.9, 0.5]), np.array([0.1, 0.6]), np.array([True, False]), (0.81, 0.43))
+    <Picture size ...>
 
     Shown in notebook ``00_quickstart``.
     """
@@ -89,9 +104,8 @@ def confidence_entropy(
             f"{len(confidence)} confidences, {len(entropy)} entropies, {len(kept)} kept; pass one per image"
         )
     least, most = thresholds
-    with style():
-        figure = new_figure(SINGLE_WIDE, 2.6)
-        axes = figure.subplots()
+
+    def paint(axes: Axes) -> None:
         # a CLIP is sure of most images: on straight axes the kept ones would be a single dot in the corner
         axes.set_xscale("logit", nonpositive="clip")
         axes.set_yscale("log", nonpositive="clip")
@@ -101,31 +115,25 @@ def confidence_entropy(
         axes.plot(confidence[kept], entropy[kept], "o", color=BLUE, markersize=3.4, markeredgewidth=0, alpha=0.8,
                   label=f"kept ({int(kept.sum())})")  # fmt: skip
         (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-        corner = (left if least is None else least, top if most is None else most)
-        axes.fill_between([corner[0], right], bottom, corner[1], color=BLUE, alpha=0.08, linewidth=0, zorder=0)
+        axes.fill_between([left if least is None else least, right], bottom, top if most is None else most, color=BLUE,
+                          alpha=0.08, linewidth=0, zorder=0)  # fmt: skip
         if least is not None:
-            axes.axvline(least, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
-            axes.annotate(f"confidence > {least:.3f}", (least, 1), (3, -1), xycoords=("data", "axes fraction"),
-                          textcoords="offset points", ha="left", va="top", fontsize=6.5)  # fmt: skip
+            axes.axvline(least, color=INK, linewidth=0.8, linestyle=DASHED)
+            _note(axes, f"confidence > {least:.3f}", (least, 1), ("data", "axes fraction"))
         if most is not None:
-            axes.axhline(most, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
-            axes.annotate(f"entropy < {most:.3f}", (0, most), (3, -2), xycoords=("axes fraction", "data"),
-                          textcoords="offset points", ha="left", va="top", fontsize=6.5)  # fmt: skip
+            axes.axhline(most, color=INK, linewidth=0.8, linestyle=DASHED)
+            _note(axes, f"entropy < {most:.3f}", (0, most), ("axes fraction", "data"))
         axes.set_xlim(left, right)
         axes.set_ylim(bottom, top)
         marks = [mark for mark in _CONFIDENCES if left <= mark <= right]
         axes.set_xticks(marks, [f"{mark:g}" for mark in marks])
         axes.minorticks_off()
-        axes.set_xlabel("confidence (largest probability)")
-        axes.set_ylabel("entropy (nats)")
-        figure.legend(loc="outside lower center", ncols=2)
-    return figure
+
+    return _one(paint, _NARROW, 2.6, "confidence (largest probability)", "entropy (nats)")
 
 
-SINGLE_WIDE = 4.2
-"""Inches: wide enough for a notebook, narrow enough for its text column."""
-
-Counts = Int[np.ndarray, " n_classes"] | Int[np.ndarray, "n_clients n_classes"]
+def _note(axes: Axes, text: str, place: tuple[float | int, float | int], of: tuple[str, str]) -> None:
+    axes.annotate(text, place, (3, -2), xycoords=of, textcoords="offset points", ha="left", va="top", fontsize=6.5)
 
 
 def counts_before_after(
@@ -146,7 +154,8 @@ def counts_before_after(
     Raises:
         FedCoPLError: counts of different shapes.
 
-    >>> counts_before_after(labels["true"][0], labels["filtered"][0], labels["quota"][0], labels["selected"][0])
+    >>> counts_before_after(*np.array([[9, 5], [4, 3], [3, 3], [3, 2]]))
+    <Picture size ...>
 
     Shown in notebook ``00_quickstart``.
     """
@@ -156,21 +165,9 @@ def counts_before_after(
         raise FedCoPLError(f"the counts have the shapes {sorted(shapes)}; pass four arrays of one shape")
     if stages["quota"].ndim == 2:
         return label_skew(stages, class_names)
-    classes = np.arange(len(stages["quota"]))
-    with style():
-        figure = new_figure(DOUBLE, 2.2)
-        axes = figure.subplots()
-        percent_axis(axes)
-        looks = ((FAINT, QUIET, ""), ("white", ORANGE, "////"), ("white", INK, ""), (BLUE, BLUE, ""))
-        for place, ((name, values), (face, edge, hatch)) in enumerate(zip(stages.items(), looks, strict=True)):
-            x, label = classes + 0.2 * (place - 1.5), f"{name} ({int(values.sum())})"
-            axes.bar(x, values, 0.18, facecolor=face, edgecolor=edge, hatch=hatch, linewidth=0.7, label=label)
-        names = [str(number) for number in classes] if class_names is None else list(class_names)
-        axes.set_xticks(classes, names, rotation=90 if max(map(len, names)) > 12 else 0)
-        axes.set_xlabel("class")
-        axes.set_ylabel("images")
-        figure.legend(loc="outside lower center", ncols=4)
-    return figure
+    labelled = {f"{name} ({int(values.sum())})": values for name, values in stages.items()}
+    names = [str(number) for number in range(len(stages["quota"]))] if class_names is None else list(class_names)
+    return _one(partial(draw_bars, values=labelled, names=names, fills=_STAGE_FILLS), DOUBLE, 2.2, "class", "images")
 
 
 def accuracy_per_client(
@@ -186,7 +183,8 @@ def accuracy_per_client(
     Raises:
         FedCoPLError: a value outside [0, 1], or arrays of different lengths.
 
-    >>> accuracy_per_client({"zero-shot": before, "FedCoPL": after}, n_test)
+    >>> accuracy_per_client({"zero-shot": np.array([0.7, 0.8]), "FedCoPL": np.array([0.8, 0.9])})
+    <Picture size ...>
 
     Shown in notebook ``00_quickstart``.
     """
@@ -198,23 +196,73 @@ def accuracy_per_client(
         if np.any((values < 0) | (values > 1)):
             raise FedCoPLError(f"{name} holds an accuracy outside [0, 1]; pass shares, not percent")
     (clients,) = lengths
-    looks = (LOOKS[0], LOOKS[3], LOOKS[1], LOOKS[2], LOOKS[4])
-    with style():
-        figure = new_figure(SINGLE_WIDE if clients <= 12 and len(series) <= 2 else DOUBLE, 2.3)
-        axes = figure.subplots()
-        percent_axis(axes)
-        for place, (name, values) in enumerate(series.items()):
-            look = looks[place % len(looks)]
-            x = np.arange(clients) + 0.16 * (place - (len(series) - 1) / 2)
-            axes.plot(
-                x, 100 * values, look.marker, color=look.color, label=f"{name} (mean {100 * np.nanmean(values):.1f})"
-            )
-            axes.axhline(
-                100 * float(np.nanmean(values)), color=look.color, linestyle=(0, (4, 3)), linewidth=0.8, zorder=1
-            )
+
+    def paint(axes: Axes) -> None:
+        looks = _ORDER[:3] + _ORDER[4:5] + _ORDER[3:4]
+        for place, (shift, (name, values)) in enumerate(zip(aside(len(series), 0.16), series.items(), strict=True)):
+            look, mean = looks[place % len(looks)], 100 * float(np.nanmean(values))
+            axes.plot(np.arange(clients) + shift, 100 * values, look.marker, color=look.color,
+                      label=f"{name} (mean {mean:.1f})")  # fmt: skip
+            axes.axhline(mean, color=look.color, linestyle=DASHED, linewidth=0.8, zorder=1)
         sizes = [""] * clients if n_test is None else [f"\nn = {count}" for count in n_test]
         axes.set_xticks(range(clients), [f"{client}{size}" for client, size in enumerate(sizes)])
-        axes.set_xlabel("client, on its own test images")
-        axes.set_ylabel("accuracy (%)")
-        figure.legend(loc="outside upper center", ncols=min(3, len(series)))
-    return figure
+
+    width = _NARROW if clients <= 12 and len(series) <= 2 else DOUBLE
+    return _one(paint, width, 2.3, "client, on its own test images", "accuracy (%)")
+
+
+def bars(
+    values: Mapping[str, Real[np.ndarray, " n_groups"]], x_label: str, y_label: str, names: Sequence[str] | None = None
+) -> Figure:
+    """Groups of bars, one bar of each group per entry.
+
+    Args:
+        values: heights by name, one per group; NaN leaves a gap.
+        x_label: what the groups are.
+        y_label: what the heights are, with unit.
+        names: a name for each group; None numbers them.
+
+    Raises:
+        FedCoPLError: nothing to draw, or arrays of different lengths.
+
+    >>> bars({"filtered": np.array([90.0, 81.5]), "selected": np.array([93.0, 88.0])}, "client", "accuracy (%)")
+    <Picture size ...>
+
+    Shown in notebook ``00_quickstart``.
+    """
+    n_groups = _one_length(values)
+    groups = [str(number) for number in range(n_groups)] if names is None else names
+    return _one(partial(draw_bars, values=values, names=groups), DOUBLE, 2.3, x_label, y_label)
+
+
+def curves(values: Mapping[str, Sequence[float]], x_label: str, y_label: str) -> Figure:
+    """Curves over 1, 2, 3, …
+
+    Args:
+        values: heights by name.
+        x_label: what is counted, such as ``"local epoch"``.
+        y_label: what the heights are, with unit.
+
+    Raises:
+        FedCoPLError: nothing to draw, or curves of different lengths.
+
+    >>> curves({"client 0": [2.1, 1.4, 1.2]}, "local epoch", "cross-entropy (nats)")
+    <Picture size ...>
+
+    Shown in notebook ``00_quickstart``.
+    """
+    steps = range(1, _one_length(values) + 1)
+
+    def paint(axes: Axes) -> None:
+        for place, (name, heights) in enumerate(values.items()):
+            axes.plot(steps, heights, label=name, **_ORDER[place % len(_ORDER)].style)
+        axes.set_xticks(list(steps))
+
+    return _one(paint, _NARROW, 2.5, x_label, y_label)
+
+
+def _one_length(values: Mapping[str, Sequence[float] | Real[np.ndarray, " n"]]) -> int:
+    lengths = {len(heights) for heights in values.values()}
+    if len(lengths) != 1 or 0 in lengths:
+        raise FedCoPLError(f"the series have the lengths {sorted(lengths)}; pass series of one length, 1 or more")
+    return lengths.pop()

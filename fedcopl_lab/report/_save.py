@@ -10,17 +10,17 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import to_json, write_atomic
 from fedcopl_lab.config import did_you_mean
 from fedcopl_lab.paper import Item, differences, measured
-from fedcopl_lab.report._plots import draw
-from fedcopl_lab.report._style import DOUBLE, SINGLE, file_bytes
+from fedcopl_lab.report._draw import draw
 from fedcopl_lab.report._tables import seeds_text, to_csv, to_latex
 from fedcopl_lab.report._words import item_of, lines_of, metric_name, setting_of
+from fedcopl_lab.report.looks import DOUBLE, SINGLE, file_bytes
 
 PICTURES, _TEXTS = ("pdf", "svg", "png"), ("tex", "csv")
 WIDTHS = {"single": SINGLE, "double": DOUBLE}
 TABLES = ("final", "first")
 """What an item reads of its runs when it is a table of one value a cell."""
 
-_RUN_COLUMNS = ("key", "profile", "dataset", "clip", "seed", "seconds", "hardware", "packages")
+_RUN_COLUMNS = ("key", "profile", "dataset", "clip", "seed", "hardware", "packages")
 
 
 def save_item(
@@ -49,12 +49,13 @@ def save_item(
     Raises:
         FedCoPLError: numbers without their runs, or a folder that cannot be written.
 
-    >>> save_item("fedcopl_main_table1", measured("smoke"), measured_runs("smoke"), "figures")
+    >>> save_item("fedcopl_main_table6", measured("smoke"), lab.paper.measured_runs("smoke"), "figures", pictures=())
+    [PosixPath('figures/fedcopl_main_table6.json'), ...]
 
     Shown in every notebook.
     """
     item, folder = item_of(item), Path(folder)
-    lines = _lines(item, numbers)
+    lines = _lines(item, numbers, profile)
     figure = draw(item, lines, profile)
     contents: dict[str, bytes | str] = {kind: file_bytes(figure, kind) for kind in pictures}
     contents["json"] = to_json(provenance(item, lines, runs, profile))
@@ -85,7 +86,7 @@ def save(
             given: the ending of ``to``, else PDF.
         numbers: an item's tidy numbers; None takes the committed ones of the profile.
         profile: whose numbers they are.
-        width: ``"single"`` (3.25 in, one column) or ``"double"`` (6.75 in, both) lays a figure out anew at that
+        width: ``"single"`` (3.25 in, one column) or ``"double"`` (6.75 in, both) lays a figure out again at that
             width, with letters of the same size; None leaves it as it was drawn. Items are drawn for both columns.
 
     Returns:
@@ -105,7 +106,7 @@ def save(
         contents = dict(_pictures(what, wanted, width))
     else:
         item = item_of(what)
-        lines = _lines(item, measured(profile) if numbers is None else numbers)
+        lines = _lines(item, measured(profile) if numbers is None else numbers, profile)
         contents = {}
         if texts := [kind for kind in wanted if kind not in PICTURES]:
             contents |= {kind: _text(kind, item, lines, profile) for kind in texts}
@@ -157,8 +158,8 @@ def _text(kind: str, item: Item, lines: pd.DataFrame, profile: str) -> str:
 
 def _latex(item: Item, lines: pd.DataFrame, profile: str) -> str:
     metric, methods = item.metrics[0], item.drawing == "dots"
-    seeds = seeds_text(lines, metric)
-    told = [metric_name(metric, item.id), setting_of(item, profile, lines).short, f"mean ± std over {seeds}", "%"]
+    seeds = seeds_text(lines)
+    told = [metric_name(metric, item), setting_of(item, profile, lines).short, f"mean ± std over {seeds}", "%"]
     if methods:
         told.append("bold: largest mean, underlined: second, whatever their spread")
     if " to " in seeds:
@@ -167,8 +168,10 @@ def _latex(item: Item, lines: pd.DataFrame, profile: str) -> str:
     return to_latex(lines, metric, caption, f"tab:{item.id}", marked=methods, corner=item.axis)
 
 
-def _lines(item: Item, numbers: pd.DataFrame) -> pd.DataFrame:
-    return numbers[numbers["item"] == item.id] if item.reads == "nothing" else lines_of(item, numbers, item.metrics[:1])
+def _lines(item: Item, numbers: pd.DataFrame, profile: str) -> pd.DataFrame:
+    if item.reads == "nothing":
+        return numbers[numbers["item"] == item.id]
+    return lines_of(item, numbers, profile, item.metrics[:1])
 
 
 def _write(contents: Mapping[Path, bytes | str]) -> list[Path]:
@@ -178,7 +181,7 @@ def _write(contents: Mapping[Path, bytes | str]) -> list[Path]:
 
 
 def provenance(item: Item | str, numbers: pd.DataFrame, runs: pd.DataFrame, profile: str) -> dict[str, object]:
-    """Everything a reader needs to know about an item's numbers, as plain values.
+    """Everything a reader needs to know about an item's numbers, as plain values; no times, which differ each time.
 
     Raises:
         FedCoPLError: a number's run is not among ``runs``.
@@ -201,23 +204,16 @@ def provenance(item: Item | str, numbers: pd.DataFrame, runs: pd.DataFrame, prof
         "source": item.source,
         "title": item.title,
         "question": item.question,
-        "metrics": {name: metric_name(name, item.id) for name in sorted(set(numbers["metric"]))},
+        "metrics": {name: metric_name(name, item) for name in sorted(set(numbers["metric"]))},
         "differs_from_the_paper": list(differences(item, profile)),
         "notebook": f"notebooks/{item.notebook}.ipynb",
-        "command": command_of(item, profile),
+        "command": f"fedcopl-lab reproduce --items {item.id}" + ("" if profile == "smoke" else f" --profile {profile}"),
         "profile": profile,
         "dataset": sorted(set(behind["dataset"])),
         "weights": sorted(set(behind["clip"])),
         "seeds": sorted({int(seed) for seed in numbers["seed"]}) if keys else [],
         "n_runs": len(keys),
         "run_keys": keys,
-        "total_run_seconds": round(float(behind["seconds"].sum()), 1),
         "hardware": sorted(set(behind["hardware"])),
         "packages": sorted(set(behind["packages"])),
     }
-
-
-def command_of(item: Item, profile: str) -> str:
-    """The command that makes the item again."""
-    chosen = "" if profile == "smoke" else f" --profile {profile}"
-    return f"fedcopl-lab reproduce --items {item.id}{chosen}"

@@ -5,8 +5,8 @@ import re
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.paper import VALUE_COLUMNS
-from fedcopl_lab.report._words import UPPER_REFERENCE, in_item_order, last_round, mean_std, metric_name, order, shown
+from fedcopl_lab.paper import ITEMS, VALUE_COLUMNS, Item
+from fedcopl_lab.report._words import in_item_order, last_round, mean_std, metric_name, order, shown
 
 
 def summary(numbers: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
@@ -23,7 +23,8 @@ def summary(numbers: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
     Raises:
         FedCoPLError: no line has that metric, the lines are of several items, or a seed comes twice.
 
-    >>> summary(measured("smoke").query("item == 'fedcopl_main_table1'"))
+    >>> list(summary(lab.paper.measured("smoke").query("item == 'fedcopl_main_table1'")).columns)
+    ['series', 'column', 'mean', 'std', 'n']
 
     Shown in notebook ``fedcopl_main_table1``.
     """
@@ -43,7 +44,8 @@ def summary(numbers: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
 def table(numbers: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
     """The summary as a wide table of text, such as ``78.6 ± 1.4``: one row per series, one column per column.
 
-    >>> table(measured("smoke").query("item == 'fedcopl_main_table1'"))
+    >>> table(lab.paper.measured("smoke").query("item == 'fedcopl_main_table1'")).shape
+    (10, 2)
 
     Shown in notebook ``fedcopl_main_table1``.
     """
@@ -54,15 +56,25 @@ def table(numbers: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
         for line in cells.to_dict("records")
     }
     wide = [[texts.get((row, column), "–") for column in columns] for row in rows]
-    return pd.DataFrame(wide, index=pd.Index(rows, name=metric_name(metric, numbers["item"].iloc[0])), columns=columns)
+    return pd.DataFrame(wide, index=pd.Index(rows, name=metric_name(metric, item_in(numbers))), columns=columns)
 
 
-def seeds_text(numbers: pd.DataFrame, metric: str = "accuracy") -> str:
+def seeds_text(numbers: pd.DataFrame) -> str:
     """``5 seeds``, or ``3 to 5 seeds`` when the cells differ."""
-    counts = sorted(set(summary(numbers, metric)["n"]))
+    counts = sorted(set(numbers.groupby(["series", "column"])["seed"].nunique()))
     if len(counts) > 1:
         return f"{counts[0]} to {counts[-1]} seeds"
     return f"{counts[0]} seed{'s' if counts[0] > 1 else ''}"
+
+
+def item_in(numbers: pd.DataFrame) -> Item | None:
+    """The item that the lines are of; None for numbers of no item."""
+    return next((item for item in ITEMS if item.id == numbers["item"].iloc[0]), None)
+
+
+def rivals(cells: pd.DataFrame, item: Item | None) -> pd.DataFrame:
+    """The rows that compete; what all others are read against does not."""
+    return cells[[item is None or item.role(series) != "reference" for series in cells["series"]]]
 
 
 def to_latex(
@@ -90,12 +102,14 @@ def to_latex(
     Returns:
         A ``table`` environment that needs ``\usepackage{booktabs}``.
 
-    >>> print(to_latex(measured("smoke").query("item == 'fedcopl_main_table1'")))
+    >>> print(to_latex(lab.paper.measured("smoke").query("item == 'fedcopl_main_table1'")))
+    \begin{table}[t]
+    ...
 
     Shown in notebook ``fedcopl_main_table1``.
     """
     texts = table(numbers, metric)
-    marks = _marks(summary(numbers, metric), metric) if marked else {}
+    marks = _marks(rivals(summary(numbers, metric), item_in(numbers)), metric) if marked else {}
     cells = pd.DataFrame(
         {column: {row: _marked(str(texts.loc[row, column]), marks.get((row, column))) for row in texts.index}
          for column in texts.columns}
@@ -130,7 +144,7 @@ def _marked(text: str, mark: str | None) -> str:
 def _marks(cells: pd.DataFrame, metric: str) -> dict[tuple[str, str], str]:
     """(row, column) -> ``textbf`` or ``underline``, by the means as they are printed."""
     marks = {}
-    for column, group in cells[cells["series"] != UPPER_REFERENCE].groupby("column", sort=False):
+    for column, group in cells.groupby("column", sort=False):
         ranks = group["mean"].map(lambda mean: shown(mean, metric)).rank(method="min", ascending=False)
         if len(group) >= _RIVALS and ranks.max() > 1:  # where all are equal none is best
             for row, rank in zip(group["series"], ranks, strict=True):
@@ -151,7 +165,7 @@ def to_csv(numbers: pd.DataFrame) -> str:
     """
     lines = numbers.assign(x=_whole(numbers["x"]), y=_whole(numbers["y"]))
     lines = in_item_order(lines.sort_values(["metric", "x", "y", "seed"], kind="stable"))
-    stored = [name for name in VALUE_COLUMNS if name in lines]
+    stored = [name for name in VALUE_COLUMNS if name in lines.columns]
     return lines[stored].to_csv(index=False, lineterminator="\n")
 
 

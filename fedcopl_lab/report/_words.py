@@ -7,7 +7,7 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.paper import ITEMS, PAPER_SETS, SAGE_SETS, Cell, Item, find_items
+from fedcopl_lab.paper import ITEMS, PAPER_SETS, SAGE_SETS, VALUE_COLUMNS, Cell, Item, find_items, with_settings
 
 _METRICS = {
     "accuracy": "accuracy, mean over clients",
@@ -27,8 +27,6 @@ _METRICS = {
     "upload_distance": "distance of the upload from the true class shares",
     "upload_distance_global": "distance of the global shares, guessed without upload",
     "upload_distance_uniform": "distance of equal shares, guessed without upload",
-}
-_METRICS |= {
     "labelled": "labelled images per client and class",
     "unlabelled": "unlabelled images per client and class",
     "local": "confidence of the local model",
@@ -56,13 +54,10 @@ _METRICS |= {
     "gain": "lead of SAGE over the best other method, points",
     "speed_up": "speed-up over FixMatch-LPL",
 }
-_COUNTS = ("n_selected", "train", "n_classes", "n_train", "n_test", "labelled", "unlabelled", "n_local", "n_global",
-           "n_views", "rounds_needed", "rounds_needed_smoothed")  # fmt: skip
-UPPER_REFERENCE = "FedAvg-SL"
-"""The row of SAGE's tables that reads every label: what the others may come near, no rival."""
+_COUNTS = {"n_selected", "train", "n_classes", "n_train", "n_test", "labelled", "unlabelled", "n_local", "n_global",
+           "n_views", "rounds_needed", "rounds_needed_smoothed"}  # fmt: skip
 PAPERS = {"fedcopl": "FedCoPL", "sage": "SAGE"}
 _DATASETS = {"digits": "handwritten digits"} | {ours: theirs for theirs, ours in (PAPER_SETS | SAGE_SETS).items()}
-_NUMBER_COLUMNS = ("item", "series", "column", "metric", "x", "y", "seed", "value")
 
 
 @dataclass(frozen=True)
@@ -105,7 +100,7 @@ def setting_of(item: Item | str, profile: str, lines: pd.DataFrame | None = None
     if not cells:
         return Setting(profile, "", "", 0)
     configs = [cell.config for cell in cells]
-    sets = order(_set_name(config.dataset) for config in configs)
+    sets = order(set_name(config.dataset) for config in configs)
     models = order(config.clip if isinstance(config, PromptConfig) else "ResNet-8" for config in configs)
     data = ", ".join(sets) if len(sets) <= 3 else f"{len(sets)} data sets"
     return Setting(profile, data, ", ".join(models), configs[0].n_clients)
@@ -117,7 +112,7 @@ def cells_of(item: Item, profile: str, lines: pd.DataFrame) -> list[Cell]:
     return [cell for cell in item.cells(profile) if (cell.series, cell.column) in found]
 
 
-def _set_name(name: str) -> str:
+def set_name(name: str) -> str:
     """A data set or a part of one, spelled for reading."""
     whole, colon, _ = name.partition(":")
     if colon and whole in _DATASETS:
@@ -130,14 +125,14 @@ def paper_of(item: Item) -> str:
     return PAPERS.get(item.id.split("_")[0], "Ours")
 
 
-def lines_of(item: Item | str, numbers: pd.DataFrame, metrics: Iterable[str] = ()) -> pd.DataFrame:
-    """The lines of one item, checked.
+def lines_of(item: Item | str, numbers: pd.DataFrame, profile: str, metrics: Iterable[str] = ()) -> pd.DataFrame:
+    """The lines of one item, checked, in its order, and with what each of them is from.
 
     Raises:
         FedCoPLError: columns are missing, the item or a metric has no line, or a value is not a number.
     """
     name = item_of(item).id
-    missing = [column for column in _NUMBER_COLUMNS if column not in numbers.columns]
+    missing = [column for column in VALUE_COLUMNS if column not in numbers.columns and column != "key"]
     if missing:
         raise FedCoPLError(
             f"the numbers lack the columns {', '.join(missing)}; pass what collect() or measured() gives"
@@ -149,25 +144,25 @@ def lines_of(item: Item | str, numbers: pd.DataFrame, metrics: Iterable[str] = (
     values = pd.to_numeric(lines["value"], errors="coerce")
     if values.isna().any():
         raise FedCoPLError(f"the numbers of {name} hold a value that is no number; collect them again")
-    return in_item_order(lines.assign(value=values.astype(float)))
+    lines = lines.assign(value=values.astype(float))
+    if "role" not in lines.columns:  # read from a CSV, which does not repeat what the item's cells say
+        lines = with_settings(lines, profile)
+    return in_item_order(lines)
 
 
 def in_item_order(lines: pd.DataFrame) -> pd.DataFrame:
     """The lines with rows and columns as the item has them; committed files are sorted by name instead."""
     lines = lines.reset_index(drop=True)
-    items = [item for item in ITEMS if item.id in set(lines["item"])]
-    cells = _likeliest_cells(items, set(zip(lines["series"], lines["column"], strict=True)))
-    counted = PAPER_SETS if any(item.reads == "manifests" and item.id in set(lines["item"]) for item in ITEMS) else ()
+    if lines.empty or "profile" not in lines.columns:
+        return lines
+    there = lines[["item", "profile"]].drop_duplicates().itertuples(index=False, name=None)
+    found = [(item, profile) for name, profile in there for item in ITEMS if item.id == name]
+    cells = [cell for item, profile in found for cell in item.cells(profile)]
+    counted = PAPER_SETS if any(item.reads == "manifests" for item, _ in found) else ()
     series = order([*(cell.series for cell in cells), *counted, *lines["series"]])
     columns = order([*(cell.column for cell in cells), *lines["column"]])
     places = lines["series"].map(series.index) * len(columns) + lines["column"].map(columns.index)
-    return lines.loc[places.sort_values(kind="stable").index] if len(lines) else lines
-
-
-def _likeliest_cells(items: Iterable[Item], found: set[tuple[str, str]]) -> list[Cell]:
-    """The cells of the profile that numbers are from; numbers themselves do not say it."""
-    by_profile = [[cell for item in items for cell in item.cells(name)] for name in ("smoke", "mini", "paper")]
-    return max(by_profile, key=lambda cells: len(found & {(cell.series, cell.column) for cell in cells}))
+    return lines.loc[places.sort_values(kind="stable").index]
 
 
 def last_round(lines: pd.DataFrame) -> pd.DataFrame:
@@ -181,21 +176,19 @@ def order(values: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(values))
 
 
-def metric_name(metric: str, item_id: str = "") -> str:
+def metric_name(metric: str, item: Item | None = None) -> str:
     """A metric in words, such as ``pseudo-label accuracy``; SAGE's accuracy is that of one model for all clients."""
-    if metric == "accuracy" and item_id.startswith("sage_"):
+    if metric == "accuracy" and item is not None and paper_of(item) == "SAGE":
         return _METRICS["accuracy_global"]
     return _METRICS.get(metric, metric.replace("_", " "))
 
 
-def axis_name(metric: str) -> str:
-    """A share in percent as the name of an axis, in two lines where it is long."""
-    return f"{metric_name(metric).replace(', ', ',' + chr(10))} (%)"
-
-
-def is_own(series: str) -> bool:
-    """Whether a row is a paper's own method."""
-    return "FedCoPL" in series or series == "SAGE"
+def axis_name(metric: str, item: Item | None = None) -> str:
+    """A metric as the name of an axis, in two lines where it is long; without an item, as the papers print it."""
+    if metric == "accuracy":
+        kind = "" if item is None else "test " if paper_of(item) == "SAGE" else "client-mean "
+        return f"{kind}accuracy (%)"
+    return metric_name(metric).replace(", ", ",\n") + unit(metric)
 
 
 def unit(metric: str) -> str:

@@ -12,7 +12,7 @@ import ipywidgets
 from traitlets import TraitError
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.report._style import Picture, file_bytes
+from fedcopl_lab.report.looks import Picture, file_bytes
 from fedcopl_lab.widgets._redraw import DPI, WIDTH, PngPainter, Readout, Scene
 
 P = TypeVar("P")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
@@ -14,7 +14,7 @@ from matplotlib.text import Text
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 
-from fedcopl_lab.report._style import INK, ORANGE, QUIET, Picture, percent_axis
+from fedcopl_lab.report.looks import INK, ORANGE, QUIET, Picture, light_grid
 
 DASHED = (0, (4, 3))
 _NAMES_UP_TO = 12  # classes whose names fit under an axis
@@ -24,13 +24,17 @@ _MIDDLE = 0.365  # of the digits, in heights of the font
 
 
 def panel(
-    figure: Picture, box: tuple[float, float, float, float], title: str = "", grid: str = "y", **settings: Any
+    figure: Picture,
+    box: tuple[float, float, float, float],
+    title: str = "",
+    grid: Literal["x", "y", "both", ""] = "y",
+    **settings: Any,
 ) -> Axes:
     """Axes at a fixed place (left, bottom, width, height; shares of the figure) with its title on the left."""
     axes = figure.add_axes(box)
     axes.set_title(title, loc="left", pad=5)
     if grid:
-        percent_axis(axes, grid)
+        light_grid(axes, grid)
     axes.set(**settings)
     return axes
 

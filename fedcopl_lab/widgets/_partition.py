@@ -7,7 +7,7 @@ from typing import Any
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.data import Federation, heterogeneity, load_dataset, partition
-from fedcopl_lab.report._style import FAINT, ORANGE, QUIET, Picture
+from fedcopl_lab.report.looks import FAINT, ORANGE, QUIET, Picture
 from fedcopl_lab.widgets._explorer import Explorer, dropdown, int_slider, log_slider, slider
 from fedcopl_lab.widgets._panels import Bubbles, every_few, nice_top, panel
 from fedcopl_lab.widgets._redraw import Readout, Scene

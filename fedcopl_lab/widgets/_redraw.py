@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
-from fedcopl_lab.report._style import Picture, style
+from fedcopl_lab.report.looks import Picture, style
 
 WIDTH = 8.6
 """Inches: fills the text column of a notebook."""

@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 
 from fedcopl_lab.data import heterogeneity
 from fedcopl_lab.methods import copl, phase_counts
-from fedcopl_lab.report._style import BLUE, FAINT, GREEN, INK, ORANGE, QUIET, Picture
+from fedcopl_lab.report.looks import BLUE, FAINT, GREEN, INK, ORANGE, QUIET, Picture
 from fedcopl_lab.steps import entropy, filter_confident, log_odds
 from fedcopl_lab.widgets._explorer import Explorer, dropdown, int_slider, slider
 from fedcopl_lab.widgets._panels import DASHED, class_axis, nice_top, panel, set_heights

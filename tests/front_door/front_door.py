@@ -105,7 +105,8 @@ def code_blocks(text: str) -> list[tuple[str, str]]:
 
 def pages() -> dict[Path, str]:
     """Every page and notebook as it should be."""
-    from fedcopl_lab.report import bench_markdown, beside_markdown, claims_markdown, coverage_markdown, items_markdown
+    from fedcopl_lab.extras.bench.picture import bench_markdown
+    from fedcopl_lab.report import beside_markdown, claims_markdown, coverage_markdown, items_markdown
 
     notebooks = read_notebooks()
     should = {NOTEBOOKS / f"{name}.ipynb": to_text(notebook) for name, notebook in linked(notebooks).items()}

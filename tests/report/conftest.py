@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from fedcopl_lab.paper import CLIENT_METRICS, ITEMS, Item, collect, find_items
+from fedcopl_lab.paper import CLIENT_METRICS, ITEMS, VALUE_COLUMNS, Item, collect, find_items, with_settings
 from fedcopl_lab.report import draw
 
-COLUMNS = ["item", "series", "column", "metric", "x", "y", "seed", "value", "key"]
 MakeUp = Callable[..., pd.DataFrame]
 
 
@@ -29,7 +28,7 @@ def made_up() -> MakeUp:
             for cell, config in item.runs(profile, seeds)
             for line in _lines(item, config.rounds, config.n_clients, cell.series, draw)
         ]  # fmt: skip
-        return pd.DataFrame(lines, columns=COLUMNS)
+        return with_settings(pd.DataFrame(lines, columns=VALUE_COLUMNS), profile)
 
     return make
 

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from fedcopl_lab import FedCoPLError
-from fedcopl_lab.report import draw_bench
+from fedcopl_lab.extras.bench.picture import bench_markdown, draw_bench
 
 
 def made_up():
@@ -31,3 +31,16 @@ def test_every_model_has_a_line_in_three_panels_and_a_whole_bar():
 def test_refuses_a_table_without_what_it_draws():
     with pytest.raises(FedCoPLError, match=r"lacks \['attention'\]"):
         draw_bench(made_up().drop(columns="attention"))
+
+
+def test_a_step_of_both_types_stands_in_one_line() -> None:
+    common = {"backbone": "ViT-B-32", "classes": 47, "seconds_plain": 11.47, "repeats": 7}
+    rows = pd.DataFrame([
+        {**common, "dtype": "bf16", "seconds": 2.93, "speed_up": 3.918, "share_of_ceiling": 0.82,
+         "memory_ratio": 0.228},
+        {**common, "dtype": "fp32", "seconds": 5.89, "speed_up": 1.947, "share_of_ceiling": 0.89,
+         "memory_ratio": 0.383},
+    ])  # fmt: skip
+    head, _, line = bench_markdown(rows).splitlines()
+    assert line == "| ViT-B-32 | 47 | 11.5 s | 5.9 s, 1.95× | 2.9 s, 3.92× | 89%, 82% | × 0.38, × 0.23 | 7 |"
+    assert head.count("|") == line.count("|")

@@ -8,7 +8,7 @@ import pytest
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.paper import ITEMS, find_items, measured
 from fedcopl_lab.report import draw_committed, write_committed
-from fedcopl_lab.report._committed import comparable, drawable
+from fedcopl_lab.report._page import comparable, drawable
 
 MINI = Path(__file__).resolve().parents[2] / "figures" / "mini"
 

@@ -5,7 +5,8 @@ import pytest
 
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.paper import ITEMS, find_items, measured_profiles, measured_runs
-from fedcopl_lab.report import _coverage, coverage, coverage_markdown
+from fedcopl_lab.report import _overview, coverage, coverage_markdown
+from fedcopl_lab.report._page import render
 
 MINI = sorted(measured_runs("mini")["key"])
 
@@ -16,7 +17,7 @@ def committed(monkeypatch):
     monkeypatch.delenv("FEDCOPL_LAB_SEEDS", raising=False)
 
     def these(keys: list[str]) -> None:
-        monkeypatch.setattr(_coverage, "measured_runs", lambda profile: pd.DataFrame({"key": keys}))
+        monkeypatch.setattr(_overview, "measured_runs", lambda profile: pd.DataFrame({"key": keys}))
 
     return these
 
@@ -42,7 +43,6 @@ def test_counts_are_those_of_the_items_runs(profile, committed) -> None:
 
 def test_all_of_smoke_was_run_and_needs_no_section() -> None:
     assert not coverage("smoke")["not_run"].any()
-    assert _coverage.coverage_section("smoke") == ""
 
 
 @pytest.mark.parametrize("name", ["fedcopl_main_table1", "fedcopl_supp_table4", "sage_main_table1"])
@@ -78,6 +78,6 @@ def test_every_item_has_a_line_and_the_sum_is_last() -> None:
 
 def test_the_section_escapes_and_lists_every_line(committed) -> None:
     committed(MINI[:3])
-    page = _coverage.coverage_section("mini")
+    page = render("coverage.html.j2", name="mini", rows=coverage("mini").to_dict("records"))
     assert page.count("<tr><th") == len(coverage("mini")) + 1
     assert 'id="run-in-mini"' in page

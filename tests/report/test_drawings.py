@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from fedcopl_lab.paper import PAPER_SETS, claims, printed
 from fedcopl_lab.report import draw
-from fedcopl_lab.report._spread import ahead_of
-from fedcopl_lab.report._style import BLUE, DOUBLE, ORANGE
+from fedcopl_lab.report._rows import lead_over
+from fedcopl_lab.report.looks import BLUE, DOUBLE, ORANGE
 
 DRAWN = (
     "fedcopl_main_table1", "fedcopl_main_table3", "fedcopl_main_table5", "fedcopl_main_fig3", "fedcopl_supp_table1",
@@ -169,14 +169,14 @@ def test_every_cell_of_the_surface_has_its_value_and_the_best_is_boxed(all_numbe
         levels = [0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9]
         for (series, column), mean in means(numbers, metric).items():
             place = (levels.index(float(column)), levels.index(float(series.removeprefix("τ2 = "))))
-            assert shown[place] == f"{100 * mean:.1f}"
+            assert shown[place[0] + 0.5, place[1] + 0.5] == f"{100 * mean:.1f}"
         assert len(shown) == 49
     boxes = {box.get_edgecolor(): box for box in accuracy.patches if box.get_edgecolor() == mpl.colors.to_rgba(ORANGE)}
     (box,) = boxes.values()
-    assert (box.get_x() + box.get_width() / 2, box.get_y() + box.get_height() / 2) == pytest.approx((1, 6))
+    assert (box.get_x() + box.get_width() / 2, box.get_y() + box.get_height() / 2) == pytest.approx((1.5, 6.5))
     assert "best: 95.0 ± 0.0 at τ1 = 0.25, τ2 = 0.9" in accuracy.get_title()
     cuts = [box.get_bbox().bounds for box in accuracy.patches if box.get_edgecolor() == mpl.colors.to_rgba("white")]
-    assert cuts == [(2.5, -0.5, 1, 7), (-0.5, 2.5, 7, 1)]
+    assert cuts == [(3, 0, 1, 7), (0, 3, 7, 1)]
 
 
 T_975 = {1: 12.7062, 2: 4.30265, 4: 2.77645, 9: 2.26216}
@@ -193,20 +193,20 @@ def test_paired_differences_and_their_interval(n: int, random) -> None:
             for seed in random.sample(range(n), n)
         ]
     )
-    found = ahead_of(lines, "c", "other")
+    found = lead_over(lines, "c", "FedCoPL", "other")
     points = [100 * (a - b) for a, b in zip(own, other, strict=True)]
     assert found.points.tolist() == pytest.approx(points)
     assert found.mean == pytest.approx(statistics.mean(points))
     assert found.half == pytest.approx(T_975[n - 1] * statistics.stdev(points) / math.sqrt(n), rel=1e-5)
     assert found.clear == (abs(found.mean) > found.half)
-    turned = ahead_of(lines.assign(series=lines["series"].map({"other": "FedCoPL", "FedCoPL": "other"})), "c", "other")
+    turned = lead_over(lines, "c", "other", "FedCoPL")
     assert (turned.mean, turned.half) == pytest.approx((-found.mean, found.half))
 
 
 def test_one_seed_has_a_difference_and_no_interval(made_up) -> None:
     numbers = made_up("fedcopl_ours_spread")
     one = numbers[numbers["seed"] == 0]
-    found = ahead_of(one, "one partition, new prompts", "PromptFL + FPL")
+    found = lead_over(one, "one partition, new prompts", "FedCoPL", "PromptFL + FPL")
     assert math.isnan(found.half)
     assert not found.clear
     texts = " ".join(text.get_text() for text in visible_texts(draw("fedcopl_ours_spread", one)))

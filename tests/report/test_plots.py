@@ -9,7 +9,7 @@ from IPython.core.formatters import DisplayFormatter
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.paper import ITEMS
 from fedcopl_lab.report import draw, label_skew, style
-from fedcopl_lab.report._style import DOUBLE, SINGLE, file_bytes, new_figure
+from fedcopl_lab.report.looks import DOUBLE, SINGLE, file_bytes, new_figure
 
 IDS = [item.id for item in ITEMS]
 

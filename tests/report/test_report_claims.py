@@ -9,7 +9,13 @@ from test_report_files import Page
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.paper import discrepancies, find_items, judged_claims
 from fedcopl_lab.report import claim_text, write_report
-from fedcopl_lab.report._claims import SYMBOLS, claim_tables, claims_section
+from fedcopl_lab.report._claims import SYMBOLS, claim_tables
+from fedcopl_lab.report._page import render
+
+
+def claims_section(verdicts: pd.DataFrame | None, elsewhere: dict[str, pd.DataFrame] | None = None) -> str:
+    tables = [] if verdicts is None else claim_tables(verdicts, elsewhere)
+    return render("claims.html.j2", claims=tables, discrepancies=discrepancies().to_dict("records"))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.report import draw, save, table
-from fedcopl_lab.report._style import DOUBLE, SINGLE
+from fedcopl_lab.report.looks import DOUBLE, SINGLE
 
 ITEM = "fedcopl_main_table6"
 

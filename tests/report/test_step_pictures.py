@@ -12,7 +12,7 @@ def test_confusion_counts_every_pair_and_both_margins() -> None:
     true, predicted = np.array([0, 0, 1, 2, 2, 2]), np.array([0, 1, 1, 2, 0, 2])
     figure = confusion(true, predicted, ["zero", "one", "two"])
     expected = [[sum((true == t) & (predicted == p)) for p in range(3)] for t in range(3)]
-    assert figure.axes[0].images[0].get_array().tolist() == expected
+    assert figure.axes[0].collections[0].get_array().tolist() == expected
     heights = [[bar.get_height() for bar in group] for group in figure.axes[1].containers]
     assert heights == [[2, 1, 3], [2, 2, 2]]
     figure.canvas.draw()
@@ -30,7 +30,7 @@ def test_bars_and_curves_hold_the_values() -> None:
 
 def test_prompts_share_one_colour_scale() -> None:
     figure = prompt_maps({"client 0": np.full((2, 3), 0.5), "client 1": np.full((2, 3), -2.0)})
-    assert [axes.images[0].get_clim() for axes in figure.axes[:2]] == [(-2.0, 2.0), (-2.0, 2.0)]
+    assert [axes.collections[0].get_clim() for axes in figure.axes[:2]] == [(-2.0, 2.0), (-2.0, 2.0)]
     figure.canvas.draw()
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import fedcopl_lab as lab
 from fedcopl_lab.extras.bench.widgets import made_up_rounds, made_up_scores, made_up_view_scores
-from fedcopl_lab.report._style import file_bytes
+from fedcopl_lab.report.looks import file_bytes
 from fedcopl_lab.widgets import AllocationParams, Catalogue, KappaParams, PartitionParams, RoundParams, ThresholdParams
 from fedcopl_lab.widgets._allocation import AllocationScene
 from fedcopl_lab.widgets._kappa import KappaScene

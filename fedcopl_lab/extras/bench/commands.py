@@ -90,7 +90,7 @@ def bench_prompt_step(options: argparse.Namespace) -> int:
     import torch
 
     from fedcopl_lab.extras.bench import bench_step
-    from fedcopl_lab.report import draw_bench
+    from fedcopl_lab.extras.bench.picture import draw_bench
 
     print("one training step, plain form (fp32) against ours; random weights: times mean something, logits do not")
     machine = {"batch": options.batch, "threads": torch.get_num_threads()}
@@ -193,7 +193,7 @@ def _write(
     import torch
 
     from fedcopl_lab.engine import environment
-    from fedcopl_lab.report._style import file_bytes
+    from fedcopl_lab.report.looks import file_bytes
 
     name = f"ours_bench_{verb}"
     files: dict[str, bytes | str] = {f"{name}.csv": _csv(table), **(more or {})}

@@ -13,7 +13,7 @@ import torch
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.extras.bench.timing import check_counts, load_average
-from fedcopl_lab.report import _style as look
+from fedcopl_lab.report import looks as look
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.widgets import (
     Catalogue,
@@ -121,7 +121,7 @@ def draw_widget_bench(table: pd.DataFrame) -> look.Picture:
         axes.set_yticks(places, list(table["widget"]))
         axes.invert_yaxis()
         axes.set_xlabel("milliseconds from a move to the finished picture (median; dashed: the limit)")
-        look.percent_axis(axes, "x")
+        look.light_grid(axes, "x")
         figure.legend(loc="outside upper center", ncols=3)
     return figure
 

@@ -66,31 +66,75 @@ _MACHINE_SETTINGS = ("backend", "interactive", "toolbar", "timezone", "date.epoc
 
 
 LineStyle = Literal["-", "--", "-.", ":", "none"] | tuple[float, Sequence[float]]
+DASHED, DOTTED = (0.0, (4.0, 3.0)), (0.0, (1.0, 2.0))
 
 
 @dataclass(frozen=True)
 class Look:
-    """How one series is drawn: colour, marker and line differ together, so that it also prints in grey."""
+    """How one series is drawn: colour, marker and line differ together, so that it also prints in grey.
+
+    Attributes:
+        color: of line and marker.
+        marker: matplotlib's sign; empty for none.
+        line: matplotlib's line style.
+        hollow: whether the marker has no filling.
+        size: of the marker in points.
+        width: of the line in points.
+        alpha: 1 is opaque; a paler marker has no edge.
+    """
 
     color: str
-    marker: str
+    marker: str = ""
     line: LineStyle = "-"
     hollow: bool = False
+    size: float = 4.2
+    width: float = 1.3
+    alpha: float = 1.0
 
     @property
     def face(self) -> str:
-        """Fill of the marker."""
-        return "white" if self.hollow else self.color
+        """Filling of the marker; a lone hollow one lets others show through."""
+        return self.color if not self.hollow else "none" if self.line == "none" else "white"
+
+    @property
+    def style(self) -> dict[str, Any]:
+        """Keyword arguments of ``Axes.plot`` and ``Line2D``."""
+        return {"color": self.color, "marker": self.marker, "linestyle": self.line, "linewidth": self.width,
+                "markersize": self.size, "markerfacecolor": self.face,
+                "markeredgewidth": 0.0 if self.alpha < 1 else 1.0, "alpha": self.alpha}  # fmt: skip
+
+    def handle(self, label: str) -> Line2D:
+        """An entry of a legend that looks like the series."""
+        return Line2D([], [], label=label, **self.style)
 
     def __repr__(self) -> str:
         return f"Look({self.color}, {self.marker}, {self.line}{', hollow' if self.hollow else ''})"
 
 
-LOOKS = (
-    Look(QUIET, "D"), Look(ORANGE, "s", "--"), Look(PURPLE, "^", "-."), Look(BLUE, "o"),
-    Look(GREEN, "v", ":"), Look(SKY, "P", (0.0, (5.0, 1.0))), Look(INK, "X", "--"),
+LONG_DASHES = (0.0, (5.0, 1.0))
+OWN = Look(BLUE, "o")
+"""The papers' own methods, the same in every picture."""
+OTHERS = (
+    Look(ORANGE, "s", "--"), Look(PURPLE, "^", "-."), Look(GREEN, "v", ":"), Look(SKY, "P", LONG_DASHES),
+    Look(QUIET, "D"), Look(INK, "X", "--"),
 )  # fmt: skip
-"""Looks of a table's rows in their order; the last row of the papers' tables is their own method."""
+"""All other series, in their order."""
+LOOKS = (Look(QUIET, "D"), *OTHERS[:2], OWN, OTHERS[2], OTHERS[3], OTHERS[5])
+"""Series of arrays that a notebook passes, in their order."""
+LOCAL, GLOBAL, EITHER, ADDED = OTHERS[0], OWN, Look(GREEN, "^", "-."), Look(INK, "v", ":", hollow=True)
+"""SAGE's local and global model, the labels of either and those that the global one adds."""
+BY_LEVEL = (Look(PURPLE, "o"), Look(SKY, "s", "--"), Look(INK, "^", ":"))
+"""Splits of one table, the most uneven one first."""
+SETS = (
+    Look(INK, "o"), Look(QUIET, "s", "--"), Look(INK, "^", ":", hollow=True, size=6.0),
+    Look(QUIET, "v", "-.", hollow=True, size=6.0), Look(INK, "D", hollow=True, size=6.0), Look(QUIET, "P"),
+)  # fmt: skip
+"""Data sets in panels of printed numbers."""
+PAIR = (Look(INK, "o", "none"), Look(INK, "o", "none", hollow=True, size=6.0))
+"""Two printed averages: a hollow marker around a filled one, so that both stay visible."""
+ONE_SEED = Look(QUIET, "o", "none", size=2.8, alpha=0.4)
+REFERENCE, LEVEL = Look(QUIET, line=DASHED, width=0.8), Look(QUIET, line=DOTTED, width=0.8)
+"""Lines that a picture is read against: a row's value, and a value that was chosen."""
 
 
 class SteadyLayout(ConstrainedLayoutEngine):
@@ -135,7 +179,7 @@ def style() -> Iterator[None]:
     """Draw with the project's style, whatever the user's matplotlib settings are.
 
     >>> with style():
-    ...     figure = new_figure(SINGLE, 2.0)
+    ...     figure = Figure(figsize=(3.25, 2.0))
 
     Shown in notebook ``00_quickstart``.
     """
@@ -175,21 +219,7 @@ def light_png(figure: Figure, dpi: int) -> bytes:
     return stream.getvalue()
 
 
-def percent_axis(axes: Axes, grid: str = "y") -> None:
-    """A light grid along one axis and nothing else."""
-    axes.grid(True, axis="both" if grid == "both" else "x" if grid == "x" else "y")
-    axes.tick_params(length=0, axis="y" if grid == "x" else "x")
-
-
-def legend_handle(label: str, look: Look, **more: Any) -> Line2D:
-    """An entry of a legend that looks like its series."""
-    return Line2D(
-        [],
-        [],
-        color=look.color,
-        marker=look.marker,
-        linestyle=look.line,
-        markerfacecolor=look.face,
-        label=label,
-        **more,
-    )
+def light_grid(axes: Axes, along: Literal["x", "y", "both"] = "y") -> None:
+    """A light grid across the axis of values and no ticks on the other one."""
+    axes.grid(True, axis=along)
+    axes.tick_params(length=0, axis="y" if along == "x" else "x")

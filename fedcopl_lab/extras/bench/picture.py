@@ -1,4 +1,4 @@
-"""The picture of ``bench step``: how much faster, and how close to what the machine can do."""
+"""What ``bench step`` found as a picture and as a table: how much faster, and how close to what the machine can do."""
 
 from typing import Any
 
@@ -6,18 +6,18 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.report._style import (
+from fedcopl_lab.report.looks import (
     BLUE,
     DOUBLE,
     FAINT,
     GREEN,
+    LOOKS,
     ORANGE,
     PURPLE,
     QUIET,
-    Look,
     Picture,
+    light_grid,
     new_figure,
-    percent_axis,
     style,
 )
 
@@ -30,7 +30,7 @@ _KINDS = {
 }
 _NEEDED = ("backbone", "dtype", "classes", "speed_up", "share_of_ceiling", "memory_ratio", "batch", "threads", "device",
            *_KINDS)  # fmt: skip
-_LOOKS = (Look(BLUE, "o"), Look(ORANGE, "s", "--"), Look(GREEN, "v", ":"), Look(PURPLE, "^", "-."))
+_LOOKS = (LOOKS[3], LOOKS[1], LOOKS[4], LOOKS[2])
 
 
 def draw_bench(table: pd.DataFrame) -> Picture:
@@ -42,7 +42,6 @@ def draw_bench(table: pd.DataFrame) -> Picture:
     Raises:
         FedCoPLError: a table without the columns, or without rows.
 
-    >>> draw_bench(pd.read_csv("figures/ours_bench_step.csv"))
     """
     missing = [name for name in _NEEDED if name not in table.columns]
     if missing or table.empty:
@@ -59,14 +58,13 @@ def draw_bench(table: pd.DataFrame) -> Picture:
                   for (backbone, dtype), rows in table.groupby(["backbone", "dtype"])]  # fmt: skip
         for axes, (column, label, line) in zip(grid.flat, panels, strict=False):
             for look, (name, rows) in zip(_LOOKS * len(groups), groups, strict=False):
-                axes.plot(rows["classes"], rows[column], marker=look.marker, linestyle=look.line, color=look.color,
-                          label=name)  # fmt: skip
+                axes.plot(rows["classes"], rows[column], label=name, **look.style)
             axes.set_xticks(sorted(set(table["classes"])))
             axes.axhline(line, color=QUIET, linewidth=0.8, linestyle=":")
             axes.set_xlabel("classes")
             axes.set_ylabel(label)
             axes.set_ylim(bottom=0)
-            percent_axis(axes)
+            light_grid(axes)
         _legend_above(grid[1, 0], columns=2)
         _where_time_goes(grid[1, 1], [(name, rows.iloc[-1]) for name, rows in groups])
         one = table.iloc[0]
@@ -89,8 +87,29 @@ def _where_time_goes(axes: Axes, rows: list[tuple[str, Any]]) -> None:
     axes.set_xlim(0, 100)
     axes.set_xlabel("% of our step's time")
     _legend_above(axes, columns=3, handlelength=1.0)
-    percent_axis(axes, "x")
+    light_grid(axes, "x")
 
 
 def _legend_above(axes: Axes, columns: int, **look: float) -> None:
     axes.legend(ncols=columns, loc="lower center", bbox_to_anchor=(0.4, 1.0), columnspacing=1.0, **look)
+
+
+def bench_markdown(table: pd.DataFrame) -> str:
+    """A line for each model and number of classes: seconds of a step in both forms and types, and their ratio.
+
+    Args:
+        table: rows of ``bench step``, both types of each model and number of classes.
+
+    """
+    lines = [
+        "| model | classes | plain fp32 | ours fp32 | ours bf16 | of the matmul ceiling | peak memory | steps timed |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for (backbone, classes), rows in table.groupby(["backbone", "classes"]):
+        fp32, bf16 = (rows[rows["dtype"] == dtype].iloc[0] for dtype in ("fp32", "bf16"))
+        ours = [f"{row['seconds']:.1f} s, {row['speed_up']:.2f}×" for row in (fp32, bf16)]
+        shares = f"{fp32['share_of_ceiling']:.0%}, {bf16['share_of_ceiling']:.0%}"
+        memory = f"× {fp32['memory_ratio']:.2f}, × {bf16['memory_ratio']:.2f}"
+        cells = (backbone, classes, f"{fp32['seconds_plain']:.1f} s", *ours, shares, memory, fp32["repeats"])
+        lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
+    return "\n".join(lines)

@@ -1,0 +1,70 @@
+"""The picture of each table and figure, and which function draws which kind."""
+
+from collections.abc import Callable
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.paper import Drawing, Item
+from fedcopl_lab.report._diagram import overview
+from fedcopl_lab.report._distributions import confidences, skew, thresholds, two_skews
+from fedcopl_lab.report._equations import theory
+from fedcopl_lab.report._heat_maps import surface
+from fedcopl_lab.report._over_levels import clients_and_participation, decay, kappa, sweep, uploads
+from fedcopl_lab.report._over_rounds import accuracy_curves, drift, labels, measures, traffic
+from fedcopl_lab.report._rows import reached, spread, statistics, table_dots
+from fedcopl_lab.report._words import item_of, lines_of
+from fedcopl_lab.report.looks import style
+
+_DRAWINGS: dict[Drawing, Callable[[Item, pd.DataFrame, str], Figure]] = {
+    "overview": overview,
+    "statistics": statistics,
+    "dots": table_dots,
+    "drift": drift,
+    "labels": labels,
+    "sweep": sweep,
+    "lines": clients_and_participation,
+    "surface": surface,
+    "skew": skew,
+    "spread": spread,
+    "uploads": uploads,
+    "confidences": confidences,
+    "thresholds": thresholds,
+    "rounds": measures,
+    "curves": accuracy_curves,
+    "reached": reached,
+    "kappa": kappa,
+    "decay": decay,
+    "two_skews": two_skews,
+    "theory": theory,
+    "traffic": traffic,
+}
+
+
+def draw(item_id: Item | str, numbers: pd.DataFrame | None = None, profile: str = "smoke") -> Figure:
+    """The picture of one table or figure.
+
+    Args:
+        item_id: such as ``"fedcopl_main_table1"``, or the item itself.
+        numbers: tidy numbers as :func:`fedcopl_lab.paper.collect` or :func:`fedcopl_lab.paper.measured` give
+            them; lines of other items are left out. None only for pictures that no run is behind.
+        profile: whose numbers they are; stands in the picture.
+
+    Raises:
+        FedCoPLError: an unknown item, or numbers that do not belong to it.
+
+    >>> draw("fedcopl_main_fig2", lab.paper.measured("smoke"))
+    <Picture size ...>
+
+    Shown in every notebook.
+    """
+    item = item_of(item_id)
+    if item.reads == "nothing":
+        lines = pd.DataFrame()
+    elif numbers is None:
+        raise FedCoPLError(f"{item.id} cannot be drawn without numbers; pass measured({profile!r}) or collect(…)")
+    else:
+        lines = lines_of(item, numbers, profile, item.metrics[:1])
+    with style():
+        return _DRAWINGS[item.drawing](item, lines, profile)

@@ -1,0 +1,199 @@
+"""Pictures of what changes from round to round: drift, labels, accuracy, and the measures of SAGE's runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+
+from fedcopl_lab.paper import Item, targets
+from fedcopl_lab.report._facets import MEAN_AND_BAND, Panel, by_column, curves, facets, headline, looks_of, two_parts
+from fedcopl_lab.report._words import axis_name, order, scale, setting_of
+from fedcopl_lab.report.looks import (
+    ADDED,
+    BLUE,
+    BY_LEVEL,
+    DOUBLE,
+    EITHER,
+    GLOBAL,
+    GREEN,
+    LEVEL,
+    LOCAL,
+    ORANGE,
+    OTHERS,
+    OWN,
+    QUIET,
+    Look,
+    new_figure,
+)
+
+_PROMPTS = {"text": Look(ORANGE, "s"), "visual": Look(BLUE, "o")}
+_KIB = 1024
+
+
+def drift(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
+    """Drift diversity and cosine distance of both prompts, with visual prompts averaged and with both averaged."""
+    clients = setting_of(item, profile).clients
+    kinds = {series: "FedCoPL" if item.role(series) == "own" else series for series in order(lines["series"])}
+    looks = {
+        f"{prompt} prompt, {name}": look if item.role(series) == "own" else replace(look, line="--", hollow=True)
+        for series, name in kinds.items()
+        for prompt, look in _PROMPTS.items()
+    }
+    prompt_of = lines["metric"].str.rpartition("_")[2]
+    lines = lines.assign(curve=prompt_of + " prompt, " + lines["series"].map(kinds))
+
+    named = {"drift diversity ξ": ["drift_text", "drift_visual"], "cosine distance": ["cosine_text", "cosine_visual"]}
+    panels = [
+        Panel(partial(curves, part=lines[lines["metric"].isin(metrics)], looks=looks, by="curve"), y=name, x="round",
+              rounds=lines["x"], ends=(0.0, None))
+        for name, metrics in named.items()
+    ]  # fmt: skip
+    figure = facets(panels, 2.75, sharey=False, legend=looks, head=headline(item, lines, profile, MEAN_AND_BAND))
+    axes = figure.axes[0]
+    for height, text in {1 / clients: f"all equal\n(1/K = {1 / clients:g})", 1.0: "orthogonal\n(ξ = 1)"}.items():
+        axes.axhline(height, color=QUIET, linewidth=0.8, linestyle=LEVEL.line, zorder=0)
+        axes.annotate(text, (1, height), (3, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
+                      fontsize=6.5, color=QUIET, va="center")  # fmt: skip
+    return figure
+
+
+def labels(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
+    """How right the pseudo-labels are, as steps from one label phase to the next; a panel for each column."""
+    lines = lines[lines["metric"] == "label_accuracy"]
+    looks = dict(zip(order(lines["series"]), (OWN, replace(OTHERS[0], hollow=True)), strict=False))
+    panels = by_column(lines, partial(curves, looks=looks, factor=100.0, steps=True), x="round", rounds=lines["x"],
+                       y=axis_name("label_accuracy"))  # fmt: skip
+    return facets(panels, 2.6, legend=looks, head=headline(item, lines, profile, MEAN_AND_BAND))
+
+
+def accuracy_curves(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
+    """Accuracy over the rounds, one panel for each α; dotted lines at the targets of the tables of rounds."""
+    lines, looks = lines[lines["metric"] == "accuracy"], looks_of(lines)
+
+    def paint(axes: Axes, part: pd.DataFrame) -> None:
+        curves(axes, part, looks, factor=100.0)
+        for target in targets(profile):
+            axes.axhline(target, color=QUIET, linewidth=0.8, linestyle=LEVEL.line, zorder=0)
+
+    panels = by_column(lines, paint, x="round", y=axis_name("accuracy", item), rounds=lines["x"])
+    return facets(panels, 3.1, legend=looks | {"targets": LEVEL}, ncols=4,
+                  head=headline(item, lines, profile, MEAN_AND_BAND))  # fmt: skip
+
+
+def traffic(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
+    """One panel a split, one line a method, a mark for each round; up is good, left is cheap."""
+    looks, clients = looks_of(lines), setting_of(item, profile).clients
+    behind_first = {name: looks[name] for name in sorted(looks, key=lambda name: item.role(name) == "own")}
+
+    def paint(axes: Axes, part: pd.DataFrame) -> None:
+        for name, look in behind_first.items():
+            curves(axes, accuracy_by_bytes(part[part["series"] == name], clients), {name: look}, factor=100.0)
+        axes.set_xlim(left=0)
+
+    panels = by_column(lines, paint, x="sent by a client so far (KiB)", y=axis_name("accuracy", item))
+    marks = f"{MEAN_AND_BAND}, a mark: a round"
+    return facets(panels, 2.9, legend=looks, head=headline(item, lines, profile, marks))
+
+
+def accuracy_by_bytes(lines: pd.DataFrame, clients: int) -> pd.DataFrame:
+    """The lines of the accuracy with x = KiB that a client has sent until the round's end.
+
+    Args:
+        lines: of one method and split, with metrics ``accuracy`` and ``bytes_up``, the latter of all clients.
+        clients: their number K.
+    """
+    sent = lines[lines["metric"] == "bytes_up"].groupby("x")["value"].mean().cumsum() / clients / _KIB
+    accuracy = lines[lines["metric"] == "accuracy"]
+    return accuracy.assign(x=accuracy["x"].map(sent))
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Measures that stand in one line of panels.
+
+    Attributes:
+        y: what they measure.
+        names: metric -> name of its curve, or the title of its panel where curves are splits.
+        curves: what a panel has a curve for; the panels are the columns, or the metrics where curves are columns.
+        looks: a look for each metric.
+        share_of_few: whether it is a share of so few that all of it, and a band beyond, can be right.
+    """
+
+    y: str
+    names: Mapping[str, str]
+    curves: Literal["metric", "column", "series"] = "metric"
+    looks: tuple[Look, ...] = (LOCAL, GLOBAL, EITHER, ADDED)
+    share_of_few: bool = False
+
+
+def _models(start: str, *kinds: str) -> dict[str, str]:
+    names = {
+        "local": "local model",
+        "global": "global model",
+        "cpg": "either (CPG)",
+        "added": "added by the global model",
+    }
+    return {f"{start}_{kind}": names[kind] for kind in kinds}
+
+
+_EACH = ("local", "global", "cpg", "added")
+_MAJORITY = (Look(GREEN, "D"), Look(ORANGE, "v", "--", hollow=True))
+_MEASURES = (
+    Measures("pseudo-labels in a round", _models("n", "local", "global")),
+    Measures("views with a label (%)", _models("share", *_EACH)),
+    Measures("of these labels\nright (%)", _models("label_accuracy", *_EACH), share_of_few=True),
+    Measures("minority classes:\nviews with a label (%)", _models("share_minority", *_EACH[:3])),
+    Measures("minority classes:\nof these right (%)", _models("label_accuracy_minority", *_EACH[:3]),
+             share_of_few=True),
+    Measures("λ, mean", {"lambda": "all views", "lambda_sure": "views where the local model is confident"}, "column"),
+    Measures("λ, mean", {"lambda_majority": "majority classes of the client",
+                         "lambda_minority": "minority classes of the client"}, looks=_MAJORITY),
+    Measures("entropy of predictions\n(nats)", _models("entropy", "global", "local"), "column"),
+    Measures("entropy of the histogram\nof confidences (nats)", _models("histogram_entropy", "global", "local"),
+             "column"),
+    Measures("views on which both\nmodels agree (%)", {"share_agreeing": ""}, "series"),
+)  # fmt: skip
+"""What SAGE's runs tell of each round, in the order in which an item shows what it has of it."""
+
+
+def measures(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
+    """The item's measures over the rounds: a line of panels for each, and a legend for those with the same curves."""
+    parts: list[tuple[list[Panel], int, dict[str, Look]]] = []
+    for one in (one for one in _MEASURES if set(one.names) & set(item.metrics)):
+        panels, looks = _panels(one, lines)
+        if parts and set(looks) <= set(parts[-1][2]):
+            parts[-1][0].extend(panels)
+        else:
+            parts.append((panels, len(panels), looks))
+    heights = [0.75 + 1.7 * -(-len(panels) // max(across, 2)) for panels, across, _ in parts]
+    figure = new_figure(DOUBLE, sum(heights))
+    halves: Sequence[Figure | SubFigure] = [figure]
+    if len(parts) == 2:
+        halves = two_parts(figure, heights, beside=False)
+    for on, (panels, across, looks) in zip(halves, parts, strict=True):
+        head = headline(item, lines, profile, MEAN_AND_BAND) if on is halves[0] else ""
+        apart = across == 1 < len(panels)  # measures of a single column stand side by side
+        facets(panels, on=on, across=2 if apart else across, legend=looks, sharex=True, sharey=not apart and "row",
+               head=head)  # fmt: skip
+    return figure
+
+
+def _panels(one: Measures, lines: pd.DataFrame) -> tuple[list[Panel], dict[str, Look]]:
+    """The panels of one line and how their curves look."""
+    more = {"x": "round", "y": one.y, "rounds": lines["x"], "ends": (0.0, 104.0 if one.share_of_few else None)}
+    lines = lines[lines["metric"].isin(one.names)]
+    factor = scale(next(iter(one.names)))
+    if one.curves == "series":
+        looks = looks_of(lines)
+        return by_column(lines, partial(curves, looks=looks, factor=factor), **more), looks
+    if one.curves == "column":
+        looks = dict(zip(order(lines["column"]), BY_LEVEL, strict=False))
+        lines = lines.assign(curve=lines["column"], column=lines["metric"].map(one.names))
+    else:
+        looks = dict(zip(one.names.values(), one.looks, strict=False))
+        lines = lines.assign(curve=lines["metric"].map(one.names))
+    return by_column(lines, partial(curves, looks=looks, by="curve", factor=factor), **more), looks
