@@ -127,8 +127,8 @@ class PromptMethod(Method):
         """The label phase that clients and server went through."""
         if seen.pooled is not None:
             return seen.pooled
-        logits = tuple(entry["logits"] for entry in entries["score"].values())
-        chosen = entries[label_kind(self.config)].values()
+        logits = tuple(entry["logits"] for _, entry in sorted(entries["score"].items()))
+        chosen = [entry for _, entry in sorted(entries[label_kind(self.config)].items())]
         quota = torch.stack([entry["quota"] for entry in chosen])
         labels = tuple(labels_of(entry) for entry in chosen)
         if seen.uploaded is None:

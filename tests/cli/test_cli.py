@@ -47,7 +47,7 @@ def fails(capsys):
         (["run", "--profile", "smok"], "did you mean 'smoke'"),
         (["run", "--set", "betta=0.1"], "did you mean 'beta'"),
         (["run", "--set", "beta"], "expected NAME=VALUE"),
-        (["run", "--set", "beta=-1.5"], "beta=-1.5 is not valid; expected above 0"),
+        (["run", "--set", "beta=-1.5"], "beta=-1.5 is not valid; expected a positive Dirichlet concentration"),
         (["run", "--set", "n_clients=50"], "fewer clients"),
         (["run", "--set", "n_clients=5000"], "clients"),
         (["run", "--set", "n_text=40"], "context"),

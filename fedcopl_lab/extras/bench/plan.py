@@ -8,10 +8,7 @@ from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig
 from fedcopl_lab.data import counts_of, known_manifests, load_dataset, load_manifest, split_name
 from fedcopl_lab.extras.bench.flops import SHAPES, Shape
 from fedcopl_lab.extras.bench.rates import TIMED_IMAGES, Rates, SageRates, measure_rates, measure_sage_rates
-from fedcopl_lab.methods import RECIPES
-from fedcopl_lab.methods._batches import VIEWS_AT_ONCE
-from fedcopl_lab.methods._semi_setting import pool_steps
-from fedcopl_lab.methods._setting import IMAGES_PER_FORWARD
+from fedcopl_lab.methods import IMAGES_PER_FORWARD, RECIPES, VIEWS_AT_ONCE, pool_steps
 from fedcopl_lab.steps import IMAGES_PER_FORWARD as SCORED_AT_ONCE
 
 SELECTED_SHARE = 0.47

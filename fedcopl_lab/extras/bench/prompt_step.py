@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.engine._memory import keep_freed_memory, profiled
+from fedcopl_lab.engine import keep_freed_memory, profiled
 from fedcopl_lab.extras.bench.flops import SHAPES
 from fedcopl_lab.extras.bench.plain_prompted import PlainPromptedCLIP
 from fedcopl_lab.extras.bench.timing import (

@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import SageConfig
 from fedcopl_lab.data import ChannelStatistics, channel_statistics, load_dataset, partition
-from fedcopl_lab.engine._memory import base_bytes, keep_freed_memory, profiled
+from fedcopl_lab.engine import base_bytes, keep_freed_memory, profiled
 from fedcopl_lab.extras.bench.flops import SHAPES, Shape
 from fedcopl_lab.extras.bench.prompt_step import class_names
 from fedcopl_lab.extras.bench.timing import median_time, timed

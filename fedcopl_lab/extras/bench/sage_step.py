@@ -13,12 +13,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import SageConfig, configure
 from fedcopl_lab.data import draw_strong, draw_weak, normalise, strong_view, weak_view
-from fedcopl_lab.engine._memory import keep_freed_memory, return_freed_memory
+from fedcopl_lab.engine import keep_freed_memory, return_freed_memory
 from fedcopl_lab.extras.bench.plain_sage import PlainImages, Sample, plain_batches, plain_step
 from fedcopl_lab.extras.bench.timing import DTYPES, check_counts, check_dtypes, hardware_of, matmul_rate, timed
-from fedcopl_lab.methods import RECIPES, LocalTask, SemiSetting
-from fedcopl_lab.methods._batches import Batch
-from fedcopl_lab.methods._semi_state import copied
+from fedcopl_lab.methods import RECIPES, Batch, LocalTask, SemiSetting, copied
 from fedcopl_lab.models import ResNet8
 from fedcopl_lab.seeding import torch_generator
 

@@ -12,7 +12,7 @@ from tqdm.auto import tqdm
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import PromptConfig, RunConfig, config_from
-from fedcopl_lab.engine._sweep import POLL_SECONDS, in_order, n_rounds, show_stored
+from fedcopl_lab.engine import POLL_SECONDS, in_order, n_rounds, show_stored
 from fedcopl_lab.extras.bench import plan_run
 from fedcopl_lab.extras.cluster.leases import PATIENCE, run_claimed
 from fedcopl_lab.extras.federation.flower import need
