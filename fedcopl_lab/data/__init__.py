@@ -6,16 +6,16 @@ from fedcopl_lab._lazy import lazy_names
 from fedcopl_lab.data._manifests import Manifest, known_manifests, load_manifest, manifest_folder, read_manifest_table
 
 if TYPE_CHECKING:
+    from fedcopl_lab.data._augmentations import OPERATIONS, apply_operation
     from fedcopl_lab.data._datasets import PAPER_DATASETS, Dataset, load_dataset
     from fedcopl_lab.data._download import DownloadError
     from fedcopl_lab.data._fedcopl_partition import dirichlet_partition, iid_partition, quantity_partition
     from fedcopl_lab.data._federation import Federation, Heterogeneity, heterogeneity, restore_federation, split_table
-    from fedcopl_lab.data._fetch import Verification, download_of, get, state_of, verify
     from fedcopl_lab.data._folders import data_root, set_folder
     from fedcopl_lab.data._image_cache import CachedImages, cached_images, resized
     from fedcopl_lab.data._image_source import ImageSource
+    from fedcopl_lab.data._installed import Verification, download_of, get, state_of, verify
     from fedcopl_lab.data._normalisation import ChannelStatistics, channel_statistics, normalise
-    from fedcopl_lab.data._operations import OPERATIONS, apply_operation
     from fedcopl_lab.data._partition import fedcopl_federation, partition, sage_federation
     from fedcopl_lab.data._parts import (
         SEEN_SETS,

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.data._operations import LEVELS, MOVES, OPERATIONS, TONES, move
+from fedcopl_lab.data._augmentations import LEVELS, MOVES, OPERATIONS, TONES, move
 
 PAD_SHARE = 8
 """Crops shift an image by up to an eighth of its side: 4 of 32 pixels."""

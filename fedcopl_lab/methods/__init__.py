@@ -4,18 +4,18 @@ from fedcopl_lab.methods._batches import VIEWS_AT_ONCE, Batch
 from fedcopl_lab.methods._few_shot_labels import cpl, fpl, upl
 from fedcopl_lab.methods._label_phase import LabelPhase
 from fedcopl_lab.methods._labels import copl, make_labels, oracle
-from fedcopl_lab.methods._local_task import LocalTask
 from fedcopl_lab.methods._method import Method, RoundResult, State
 from fedcopl_lab.methods._open import open_method
 from fedcopl_lab.methods._phase_counts import PhaseCounts, phase_counts
 from fedcopl_lab.methods._predicting import ClientModels, predict_images
-from fedcopl_lab.methods._real_clip import StoredFeatures, label_quality, read_features, saturation
+from fedcopl_lab.methods._prompt_setting import IMAGES_PER_FORWARD, PromptSetting
+from fedcopl_lab.methods._prompt_state import FederationState
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._recipes import RECIPES
-from fedcopl_lab.methods._semi_setting import SemiSetting, pool_steps
-from fedcopl_lab.methods._semi_state import SemiState, copied
-from fedcopl_lab.methods._setting import IMAGES_PER_FORWARD, PromptSetting
-from fedcopl_lab.methods._state import FederationState
+from fedcopl_lab.methods._sage_local_task import LocalTask
+from fedcopl_lab.methods._sage_setting import SemiSetting, pool_steps
+from fedcopl_lab.methods._sage_state import SemiState, copied
+from fedcopl_lab.methods._stored_features import StoredFeatures, label_quality, read_features, saturation
 from fedcopl_lab.methods.prompt_client import PromptClient
 from fedcopl_lab.methods.prompt_method import PromptMethod, ZeroShot
 from fedcopl_lab.methods.prompt_server import PromptServer

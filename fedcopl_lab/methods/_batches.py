@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.data import draw_strong, draw_weak, normalise, strong_view, weak_view
-from fedcopl_lab.methods._semi_setting import SemiSetting
+from fedcopl_lab.methods._sage_setting import SemiSetting
 from fedcopl_lab.steps import IMAGES_PER_FORWARD
 
 VIEWS_AT_ONCE = 2048

@@ -20,10 +20,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab.methods._batches import Batch
-from fedcopl_lab.methods._local_task import LocalTask, WeakScores, prefixed
-from fedcopl_lab.methods._recipe import Losses, Recipe, RoundEnd
-from fedcopl_lab.methods._semi_setting import SemiSetting
-from fedcopl_lab.methods._semi_state import SemiState, Tensors
+from fedcopl_lab.methods._fixmatch import Losses
+from fedcopl_lab.methods._recipe import Recipe, RoundEnd
+from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores, prefixed
+from fedcopl_lab.methods._sage_setting import SemiSetting
+from fedcopl_lab.methods._sage_state import SemiState, Tensors
 from fedcopl_lab.steps import CorrectedLabels, average_models, confident_labels, consistency_loss, model_scores
 
 _MEAN = "mean prediction"

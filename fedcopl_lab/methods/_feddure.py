@@ -21,8 +21,9 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from fedcopl_lab.methods._batches import Batch
-from fedcopl_lab.methods._local_task import LocalTask, stripped
-from fedcopl_lab.methods._recipe import Losses, Recipe
+from fedcopl_lab.methods._fixmatch import Losses
+from fedcopl_lab.methods._recipe import Recipe
+from fedcopl_lab.methods._sage_local_task import LocalTask, stripped
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.steps import confident_labels
 

@@ -15,9 +15,10 @@ from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.methods._batches import Batch
-from fedcopl_lab.methods._local_task import LocalTask, WeakScores, stripped
-from fedcopl_lab.methods._recipe import Losses, Recipe
-from fedcopl_lab.methods._semi_state import Tensors
+from fedcopl_lab.methods._fixmatch import Losses
+from fedcopl_lab.methods._recipe import Recipe
+from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores, stripped
+from fedcopl_lab.methods._sage_state import Tensors
 from fedcopl_lab.steps import CorrectedLabels, consistency_loss, entropy
 
 _OWN = "own/"

@@ -26,10 +26,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedcopl_lab.methods._batches import Batch
-from fedcopl_lab.methods._local_task import LocalTask, WeakScores, prefixed, stripped
-from fedcopl_lab.methods._recipe import Losses, Recipe, RoundEnd
-from fedcopl_lab.methods._semi_setting import SemiSetting
-from fedcopl_lab.methods._semi_state import SemiState, Tensors
+from fedcopl_lab.methods._fixmatch import Losses
+from fedcopl_lab.methods._recipe import Recipe, RoundEnd
+from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores, prefixed, stripped
+from fedcopl_lab.methods._sage_setting import SemiSetting
+from fedcopl_lab.methods._sage_state import SemiState, Tensors
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.steps import CorrectedLabels, aggregate, average_models, consistency_loss
 

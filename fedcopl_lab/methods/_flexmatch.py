@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from fedcopl_lab.methods._local_task import LocalTask, WeakScores
 from fedcopl_lab.methods._recipe import Recipe
+from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores
 from fedcopl_lab.steps import CorrectedLabels, confident_labels
 
 _LEARNED = "learned classes"

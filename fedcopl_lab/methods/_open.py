@@ -4,8 +4,8 @@ from typing import Any
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig
-from fedcopl_lab.methods._semi_setting import SemiSetting
-from fedcopl_lab.methods._setting import PromptSetting
+from fedcopl_lab.methods._prompt_setting import PromptSetting
+from fedcopl_lab.methods._sage_setting import SemiSetting
 from fedcopl_lab.methods.prompt_method import PromptMethod, ZeroShot
 from fedcopl_lab.methods.sage_method import SemiMethod
 

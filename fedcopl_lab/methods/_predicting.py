@@ -8,11 +8,11 @@ from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig
-from fedcopl_lab.methods._local_task import own_statistics
-from fedcopl_lab.methods._semi_setting import SemiSetting
-from fedcopl_lab.methods._semi_state import SemiState
-from fedcopl_lab.methods._setting import PromptSetting
-from fedcopl_lab.methods._state import FederationState
+from fedcopl_lab.methods._prompt_setting import PromptSetting
+from fedcopl_lab.methods._prompt_state import FederationState
+from fedcopl_lab.methods._sage_local_task import own_statistics
+from fedcopl_lab.methods._sage_setting import SemiSetting
+from fedcopl_lab.methods._sage_state import SemiState
 from fedcopl_lab.methods.sage_client import exact_convolutions
 from fedcopl_lab.steps import (
     Evaluation,

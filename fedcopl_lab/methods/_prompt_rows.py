@@ -9,8 +9,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from fedcopl_lab.methods._label_phase import LabelPhase
-from fedcopl_lab.methods._setting import PromptSetting
-from fedcopl_lab.methods._state import FederationState
+from fedcopl_lab.methods._prompt_setting import PromptSetting
+from fedcopl_lab.methods._prompt_state import FederationState
 from fedcopl_lab.steps import (
     Evaluation,
     FilteredSet,

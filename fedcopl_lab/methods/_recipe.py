@@ -6,16 +6,13 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from fedcopl_lab.methods._batches import Batch
-from fedcopl_lab.methods._local_task import ClientUpdate, LocalTask, WeakScores
-from fedcopl_lab.methods._semi_setting import SemiSetting
-from fedcopl_lab.methods._semi_state import SemiState, Tensors
-from fedcopl_lab.steps import CorrectedLabels, average_models, consistency_loss
-
-Losses = Mapping[str, Tensor]
-"""Scalar losses of one step by name, for the report."""
+from fedcopl_lab.methods._fixmatch import Losses, joint_step
+from fedcopl_lab.methods._sage_local_task import ClientUpdate, LocalTask, WeakScores
+from fedcopl_lab.methods._sage_setting import SemiSetting
+from fedcopl_lab.methods._sage_state import SemiState, Tensors
+from fedcopl_lab.steps import CorrectedLabels, average_models
 
 
 @dataclass(frozen=True)
@@ -42,32 +39,6 @@ def no_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
         target=scores.local.new_zeros(n, c), weight=scores.local.new_ones(n),
         used=torch.zeros(n, dtype=torch.bool, device=scores.local.device),
     )  # fmt: skip
-
-
-def joint_step(task: LocalTask, batch: Batch) -> Losses:
-    """Labelled, weak and strong views in one forward pass in training mode; supervised + unsupervised loss."""
-    config, recipe = task.config, task.recipe
-    if batch.weak is None or batch.strong is None or batch.places is None:
-        supervised = F.cross_entropy(task.scores(task.model, batch.labelled), batch.labels)
-        losses = {"supervised": supervised}
-        total = supervised
-    else:
-        images = torch.cat([batch.labelled, batch.weak, batch.strong])
-        sizes = [len(batch.labelled), len(batch.weak), len(batch.strong)]
-        labelled, weak, strong = task.scores(task.model, images).split(sizes)
-        local = task.eval_scores(task.model, batch.weak) if config.pl_bn == "eval" else weak.detach()
-        seen = WeakScores(local=local, global_=task.global_scores_of(batch), places=batch.places)
-        labels = recipe.label(task, seen)
-        task.note(seen, labels)
-        supervised = F.cross_entropy(labelled, batch.labels)
-        unsupervised = consistency_loss(strong, labels.target, labels.used, config.kl)
-        losses = {"supervised": supervised, "unsupervised": unsupervised}
-        total = supervised + config.lambda_u * unsupervised
-    if recipe.regulariser is not None:
-        losses["regulariser"] = recipe.regulariser(task)
-        total = total + losses["regulariser"]
-    task.descend(total)
-    return losses
 
 
 def nothing(task: LocalTask) -> None:

@@ -2,27 +2,17 @@
 
 from torch import Tensor
 
-from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import pick
 from fedcopl_lab.methods._feddb import FEDDB
 from fedcopl_lab.methods._feddure import FEDDURE
 from fedcopl_lab.methods._fedlabel import FEDLABEL
 from fedcopl_lab.methods._fedloke import FEDLOKE
 from fedcopl_lab.methods._fedmatch import FEDMATCH
+from fedcopl_lab.methods._fixmatch import global_labels, global_of, local_labels
 from fedcopl_lab.methods._flexmatch import FLEXMATCH
-from fedcopl_lab.methods._local_task import LocalTask, WeakScores
 from fedcopl_lab.methods._recipe import Recipe
-from fedcopl_lab.steps import CorrectedLabels, confident_labels, correct_pseudo_labels, proximal_term
-
-
-def local_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
-    """FixMatch with the local model's labels (LPL)."""
-    return confident_labels(scores.local, task.config.threshold, soft=task.config.target == "soft")
-
-
-def global_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
-    """FixMatch with the global model's labels (GPL)."""
-    return confident_labels(_global(scores), task.config.threshold, soft=task.config.target == "soft")
+from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores
+from fedcopl_lab.steps import CorrectedLabels, correct_pseudo_labels, proximal_term
 
 
 def corrected_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
@@ -30,7 +20,7 @@ def corrected_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
     config = task.config
     return correct_pseudo_labels(
         scores.local,
-        _global(scores),
+        global_of(scores),
         config.threshold,
         config.kappa,
         fixed_weight=config.fixed_weight,
@@ -66,9 +56,3 @@ RECIPES: dict[str, Recipe] = {
 def recipe_of(method: str) -> Recipe:
     """The hooks of a method."""
     return pick(RECIPES, method, "method")
-
-
-def _global(scores: WeakScores) -> Tensor:
-    if scores.global_ is None:
-        raise FedCoPLError("the recipe needs the global model's scores; set uses_global=True in its Recipe")
-    return scores.global_

@@ -11,8 +11,9 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.methods._labels import make_labels, select_labels, stream_seed
 from fedcopl_lab.methods._predicting import client_scores
-from fedcopl_lab.methods._setting import PromptSetting
-from fedcopl_lab.methods._state import PARTS
+from fedcopl_lab.methods._prompt_setting import PromptSetting
+from fedcopl_lab.methods._prompt_state import PARTS
+from fedcopl_lab.methods._weights import prompt_weight
 from fedcopl_lab.methods.protocol import MOMENTUM, Answer, ClientHalf, Kept, Letter, Tensors, grouped, named
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.steps import LocalUpdate, PromptState, PseudoLabels, filter_confident, perturb_counts, train_round
@@ -69,7 +70,7 @@ class PromptClient(ClientHalf):
                 template=setting.template,
             )
         return [
-            update_tensors(update) | {"weight": weight_of(config, entry["wanted"], entry["selected"])}
+            update_tensors(update) | {"weight": prompt_weight(config, entry["wanted"], entry["selected"])}
             for update, entry in zip(updates, labels, strict=True)
         ]
 
@@ -187,15 +188,6 @@ def labels_are_due(config: PromptConfig, round_index: int) -> bool:
 def phase_number(config: PromptConfig, round_index: int) -> int:
     """Which label phase's labels the round after so many trains on, counted from 0."""
     return round_index // config.refresh_every if config.refresh_every else 0
-
-
-def weight_of(config: PromptConfig, wanted: Any, selected: Any) -> Any:
-    """A client's weight in the mean: the images that it was to select, or those that it selected (Eq. 4).
-
-    >>> weight_of(lab.configure("smoke", weight_by="selected"), wanted=40, selected=38)
-    38
-    """
-    return wanted if config.weight_by == "quota" else selected
 
 
 def label_tensors(chosen: PseudoLabels, quota: Tensor) -> Tensors:

@@ -15,8 +15,8 @@ from fedcopl_lab.methods._labels import filter_all
 from fedcopl_lab.methods._method import Method, RoundResult
 from fedcopl_lab.methods._predicting import ClientModels
 from fedcopl_lab.methods._prompt_rows import evaluation_report, label_report, round_report
-from fedcopl_lab.methods._setting import PromptSetting
-from fedcopl_lab.methods._state import FederationState
+from fedcopl_lab.methods._prompt_setting import PromptSetting
+from fedcopl_lab.methods._prompt_state import FederationState
 from fedcopl_lab.methods.prompt_client import (
     PromptClient,
     initial_prompts,

@@ -11,7 +11,8 @@ from torch import Tensor
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.methods._label_phase import LabelPhase
 from fedcopl_lab.methods._labels import allocate_counts, make_labels, stream_seed
-from fedcopl_lab.methods._setting import PromptSetting
+from fedcopl_lab.methods._prompt_setting import PromptSetting
+from fedcopl_lab.methods._weights import prompt_weight
 from fedcopl_lab.methods.prompt_client import (
     PROMPTS,
     initial_prompts,
@@ -19,7 +20,6 @@ from fedcopl_lab.methods.prompt_client import (
     labels_are_due,
     phase_number,
     pools_scores,
-    weight_of,
 )
 from fedcopl_lab.methods.protocol import Exchange, Expected, Letter, Tensors, draw_participants, named
 
@@ -124,7 +124,7 @@ class PromptServer:
 
     def weights(self, state: PromptServerState) -> Int[Tensor, "k"]:
         """Weight of every client in a mean."""
-        return weight_of(self.config, state.wanted, state.selected)
+        return prompt_weight(self.config, state.wanted, state.selected)
 
     def closing_report(self, state: PromptServerState, exchange: Exchange) -> dict[str, Any]:
         """Every client's accuracy on its own test images with the final prompts, as it reports it."""

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from fedcopl_lab.methods._local_task import ClientUpdate, LocalTask
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._recipes import recipe_of
-from fedcopl_lab.methods._semi_setting import SemiSetting
-from fedcopl_lab.methods._view_labels import ViewLabels
+from fedcopl_lab.methods._sage_local_task import ClientUpdate, LocalTask
+from fedcopl_lab.methods._sage_setting import SemiSetting
+from fedcopl_lab.methods._sage_view_labels import ViewLabels
 from fedcopl_lab.methods.protocol import MOMENTUM, Answer, ClientHalf, Kept, Letter, Tensors, grouped, named
 from fedcopl_lab.steps import model_scores, recalibrate
 

@@ -10,9 +10,9 @@ from fedcopl_lab.data import Federation
 from fedcopl_lab.methods._method import Method, RoundResult
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._recipes import recipe_of
-from fedcopl_lab.methods._semi_rows import round_row
-from fedcopl_lab.methods._semi_setting import SemiSetting
-from fedcopl_lab.methods._semi_state import SemiState
+from fedcopl_lab.methods._sage_rows import round_row
+from fedcopl_lab.methods._sage_setting import SemiSetting
+from fedcopl_lab.methods._sage_state import SemiState
 from fedcopl_lab.methods.protocol import (
     MOMENTUM,
     Exchange,

@@ -8,16 +8,15 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab.config import SageConfig
-from fedcopl_lab.methods._local_task import ClientUpdate
 from fedcopl_lab.methods._recipe import Recipe, RoundEnd
 from fedcopl_lab.methods._recipes import recipe_of
-from fedcopl_lab.methods._semi_setting import SemiSetting
-from fedcopl_lab.methods._semi_state import SemiState
+from fedcopl_lab.methods._sage_local_task import ClientUpdate
+from fedcopl_lab.methods._sage_setting import SemiSetting
+from fedcopl_lab.methods._sage_state import SemiState
+from fedcopl_lab.methods._weights import sage_weight
 from fedcopl_lab.methods.protocol import Answer, Exchange, Expected, Letter, Tensors, draw_participants, grouped, named
 from fedcopl_lab.methods.sage_client import EXTRA, MODEL
 from fedcopl_lab.steps import average_models
-
-_AUTHORS_COPIES = 2000  # the released code counts a labelled image as often as its sampler repeats it
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class SageServer:
         letters = {k: Letter("train", state.round, model | named(EXTRA, messages[k])) for k in participants}
         sizes = dict.fromkeys(("n_labelled", "n_pool"), self.n_images)
         answers = exchange.ask(letters, Expected(model, more=True, numbers=sizes))
-        weights = torch.tensor([self.weight(**answer.numbers) for answer in answers.values()])
+        weights = torch.tensor([sage_weight(self.config, **answer.numbers) for answer in answers.values()])
         updates = {k: self._received(answer) for k, answer in answers.items()}
         merged = self.recipe.merge(RoundEnd(self.setting, state, updates, weights))
         if self.config.bn == "recalibrate":
@@ -77,12 +76,6 @@ class SageServer:
             "weights": weights.tolist(),
         }
         return replace(merged, round=state.round + 1), SageRound(row, messages)
-
-    def weight(self, n_labelled: int, n_pool: int) -> int:
-        """Weight in the mean of a client with so many labelled images and so large a pool."""
-        if self.config.weight_by == "uniform":
-            return 1
-        return (_AUTHORS_COPIES if self.config.weight_by == "authors" else 1) * n_labelled + n_pool
 
     def closing_report(self, state: SemiState, exchange: Exchange) -> dict[str, Any]:
         """Nothing: no client holds test images."""

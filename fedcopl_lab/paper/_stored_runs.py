@@ -11,7 +11,7 @@ from fedcopl_lab.config import PROFILES, PromptConfig, RunConfig, configure
 from fedcopl_lab.data import known_manifests
 from fedcopl_lab.paper._evidence import Evidence, Named, NotTestedError, Read, Rows, Settings
 from fedcopl_lab.paper._judge import LEAST_SEEDS
-from fedcopl_lab.paper.items._columns import ALL_SPLITS, SETS_OF
+from fedcopl_lab.paper.items._fedcopl_columns import ALL_SPLITS, SETS_OF
 from fedcopl_lab.store import Run, Store
 
 _ENCODERS = {"mini": ("mini",), "paper": ("ViT-B-32", "ViT-B-16", "RN50")}

@@ -13,7 +13,7 @@ from fedcopl_lab.report._equations import theory
 from fedcopl_lab.report._heat_maps import surface
 from fedcopl_lab.report._over_levels import clients_and_participation, decay, kappa, sweep, uploads
 from fedcopl_lab.report._over_rounds import accuracy_curves, drift, labels, measures, traffic
-from fedcopl_lab.report._rows import reached, spread, statistics, table_dots
+from fedcopl_lab.report._row_pictures import reached, spread, statistics, table_dots
 from fedcopl_lab.report._words import item_of, lines_of
 from fedcopl_lab.report.looks import style
 

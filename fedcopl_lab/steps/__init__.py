@@ -3,7 +3,7 @@
 from fedcopl_lab.steps._aggregate import aggregate, average_models
 from fedcopl_lab.steps._allocate import Allocation, allocate
 from fedcopl_lab.steps._confidence import check_logits, class_counts, class_log_odds, entropy, log_odds
-from fedcopl_lab.steps._correct import CorrectedLabels, confident_labels, correct_pseudo_labels
+from fedcopl_lab.steps._correct_labels import CorrectedLabels, confident_labels, correct_pseudo_labels
 from fedcopl_lab.steps._count_noise import perturb_counts
 from fedcopl_lab.steps._drift import cosine_distance, drift_diversity
 from fedcopl_lab.steps._evaluate import Evaluation, evaluate
@@ -11,11 +11,11 @@ from fedcopl_lab.steps._filter import FilteredSet, filter_confident
 from fedcopl_lab.steps._local_training import LocalUpdate, PromptState, learning_rate
 from fedcopl_lab.steps._losses import consistency_loss, label_loss, proximal_term
 from fedcopl_lab.steps._model_scores import IMAGES_PER_FORWARD, model_scores, recalibrate
+from fedcopl_lab.steps._optimal_transport import transport_logits, transport_plan
 from fedcopl_lab.steps._pools import candidate_sets, fill_pools
 from fedcopl_lab.steps._scorer import ImageCache, Scorer
 from fedcopl_lab.steps._select import PseudoLabels, select_top
 from fedcopl_lab.steps._train import train_round
-from fedcopl_lab.steps._transport import transport_logits, transport_plan
 from fedcopl_lab.steps._zero_shot import Predictions, template_features, zero_shot
 
 __all__ = [

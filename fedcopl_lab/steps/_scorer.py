@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.models import PromptedCLIP
+from fedcopl_lab.steps._optimal_transport import transport_logits
 from fedcopl_lab.steps._select import PseudoLabels
-from fedcopl_lab.steps._transport import transport_logits
 
 _IMAGES_PER_FORWARD = 256
 

@@ -127,7 +127,7 @@ def test_figures_folder_that_cannot_be_written_is_said(fails, tmp_path):
 
 
 def test_nan_logits_are_refused_and_say_why(fails, monkeypatch):
-    import fedcopl_lab.methods._setting as setting
+    import fedcopl_lab.methods._prompt_setting as setting
 
     setting._frozen_for.cache_clear()
     monkeypatch.setattr(setting._Frozen, "zero_shot_logits", torch.full((1797, 10), float("nan")))

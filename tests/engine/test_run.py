@@ -259,7 +259,7 @@ def test_a_resumed_run_reads_its_stored_split_and_draws_none(store, monkeypatch)
     state = run.path / "state-0003.safetensors"
     state.unlink()  # as if it had stopped in round 3 with nothing of it stored
 
-    import fedcopl_lab.methods._setting as setting
+    import fedcopl_lab.methods._prompt_setting as setting
 
     def draws(*_, **__):
         raise AssertionError("a resumed run must not draw its split again")

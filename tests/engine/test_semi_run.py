@@ -7,7 +7,7 @@ import torch
 
 import fedcopl_lab as lab
 from fedcopl_lab.methods import open_method
-from fedcopl_lab.methods._semi_rows import ROW_KEYS
+from fedcopl_lab.methods._sage_rows import ROW_KEYS
 from fedcopl_lab.store import Store
 
 SHORT = {"rounds": 3, "width": 0.25, "n_probe": 20, "steps_per_epoch": 3, "threshold": 0.5, "participation": 0.1}

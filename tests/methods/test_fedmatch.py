@@ -19,7 +19,7 @@ from fedcopl_lab.methods._fedmatch import (
     voted_labels,
 )
 from fedcopl_lab.methods._recipe import RoundEnd
-from fedcopl_lab.methods._semi_state import SemiState
+from fedcopl_lab.methods._sage_state import SemiState
 from fedcopl_lab.models import ResNet8
 
 GENERATOR = torch.Generator().manual_seed(9)

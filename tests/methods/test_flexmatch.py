@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcopl_lab.methods._flexmatch import NOT_YET, flexible_thresholds
-from fedcopl_lab.methods._local_task import WeakScores
+from fedcopl_lab.methods._sage_local_task import WeakScores
 
 MEMORY = "learned classes"
 

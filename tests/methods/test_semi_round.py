@@ -8,12 +8,13 @@ from small_semi import config_of
 
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.methods import RECIPES, SemiMethod, SemiState, open_method
-from fedcopl_lab.methods._local_task import LocalTask
+from fedcopl_lab.methods._sage_local_task import LocalTask
+from fedcopl_lab.methods._weights import sage_weight
 from fedcopl_lab.steps import average_models
 
 
 def weight_in(method, client):
-    return method.server.weight(len(method.setting.labelled(client)), len(method.setting.pool(client)))
+    return sage_weight(method.config, len(method.setting.labelled(client)), len(method.setting.pool(client)))
 
 
 def test_a_round_sends_trains_merges_and_counts_bytes():

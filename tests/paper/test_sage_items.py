@@ -9,7 +9,7 @@ from fedcopl_lab._files import to_json
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import KAPPA_STAR, SAGE_METHODS
 from fedcopl_lab.paper import claims, collect, find_items, printed
-from fedcopl_lab.paper.items._sage import CONVERGING
+from fedcopl_lab.paper.items._sage_cells import CONVERGING
 from fedcopl_lab.paper.items._sage_columns import REPEATED
 
 SAGE = find_items(["sage"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fedcopl_lab.paper import PAPER_SETS, claims, printed
 from fedcopl_lab.report import draw
-from fedcopl_lab.report._rows import lead_over
+from fedcopl_lab.report._row_pictures import lead_over
 from fedcopl_lab.report.looks import BLUE, DOUBLE, ORANGE
 
 DRAWN = (

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fedcopl_lab.config import SAGE_METHODS, configure
-from fedcopl_lab.paper.items._columns import ONE_SET_PROFILES
+from fedcopl_lab.paper.items._fedcopl_columns import ONE_SET_PROFILES
 from fedcopl_lab.paper.items._item import Cell
 
 Settings = dict[str, Any]

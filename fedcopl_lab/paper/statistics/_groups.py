@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 
 from fedcopl_lab.paper._evidence import Named, Settings
 from fedcopl_lab.paper._stored_runs import StoredRuns
-from fedcopl_lab.paper.items._columns import BASELINES, FEDCOPL, ZERO_SHOT, with_labels
-from fedcopl_lab.paper.items._sage import PARTS
+from fedcopl_lab.paper.items._fedcopl_columns import BASELINES, FEDCOPL, ZERO_SHOT, with_labels
+from fedcopl_lab.paper.items._sage_cells import PARTS
 from fedcopl_lab.paper.items._sage_columns import BY_ALPHA, on_analysed_set
 
 SAGE: Settings = {"method": "SAGE"}

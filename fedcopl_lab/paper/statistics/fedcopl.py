@@ -20,7 +20,7 @@ from fedcopl_lab.paper._judge import (
     spearman,
 )
 from fedcopl_lab.paper._stored_runs import StoredRuns
-from fedcopl_lab.paper.items._columns import ALL_SPLITS, FEDCOPL
+from fedcopl_lab.paper.items._fedcopl_columns import ALL_SPLITS, FEDCOPL
 from fedcopl_lab.paper.statistics._groups import JOINING, LABELLERS, ROWS, at_tenth, baselines, swept_sets
 from fedcopl_lab.paper.statistics._readers import (
     accuracy,

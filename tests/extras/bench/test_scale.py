@@ -11,7 +11,7 @@ import torch
 import fedcopl_lab as lab
 from fedcopl_lab.extras.bench.plan import plan_run
 from fedcopl_lab.extras.bench.rates import measure_rates
-from fedcopl_lab.methods import PromptMethod, PromptSetting, _setting
+from fedcopl_lab.methods import PromptMethod, PromptSetting, _prompt_setting
 
 N_TRAIN, N_TEST = 240, 60
 
@@ -34,7 +34,7 @@ def synthetic():
 @pytest.mark.slow
 def test_a_round_of_two_clients_fits_in_six_gigabytes_and_is_planned(monkeypatch):
     dataset = synthetic()
-    monkeypatch.setattr(_setting, "load_dataset", lambda name, image_size: dataset)
+    monkeypatch.setattr(_prompt_setting, "load_dataset", lambda name, image_size: dataset)
     _setting._frozen_for.cache_clear()
     config = lab.configure(
         "paper", dataset="digits", weights="random", n_clients=2, scheme="iid", rounds=1, local_epochs=1,

@@ -119,7 +119,7 @@ def test_a_state_of_another_recipe_is_refused(whole, pool):
 
 def test_clients_may_not_hold_what_the_model_was_trained_on():
     config = lab.configure("smoke", clip="mini", dataset="cifar10:300")
-    from fedcopl_lab.methods._setting import PromptSetting
+    from fedcopl_lab.methods._prompt_setting import PromptSetting
 
     with pytest.raises(FedCoPLError, match=r"'cifar10:300' holds images that 'mini' was trained on; use .*:unseen:300"):
         PromptSetting.of(config)

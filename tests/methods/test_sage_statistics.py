@@ -8,7 +8,7 @@ from scipy.stats import spearmanr
 
 from fedcopl_lab import configure, correct_pseudo_labels
 from fedcopl_lab.methods import open_method
-from fedcopl_lab.methods._round_statistics import (
+from fedcopl_lab.methods._sage_statistics import (
     BINS,
     CheckedViews,
     ensemble_statistics,
@@ -16,7 +16,7 @@ from fedcopl_lab.methods._round_statistics import (
     rank_correlation,
     rare_classes,
 )
-from fedcopl_lab.methods._view_labels import ViewLabels
+from fedcopl_lab.methods._sage_view_labels import ViewLabels
 
 TAU = 0.7
 

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from fedcopl_lab.methods._view_labels import ViewLabels
+from fedcopl_lab.methods._sage_view_labels import ViewLabels
 from fedcopl_lab.steps import check_logits, entropy
 
 BINS = 20

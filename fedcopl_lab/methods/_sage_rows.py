@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedcopl_lab.methods._local_task import ClientUpdate
-from fedcopl_lab.methods._round_statistics import CheckedViews, ensemble_statistics, label_statistics, rare_classes
-from fedcopl_lab.methods._semi_setting import SemiSetting
-from fedcopl_lab.methods._semi_state import SemiState, Tensors
+from fedcopl_lab.methods._sage_local_task import ClientUpdate
+from fedcopl_lab.methods._sage_setting import SemiSetting
+from fedcopl_lab.methods._sage_state import SemiState, Tensors
+from fedcopl_lab.methods._sage_statistics import CheckedViews, ensemble_statistics, label_statistics, rare_classes
 from fedcopl_lab.steps import entropy, model_scores
 
 _MODEL_KEYS = {

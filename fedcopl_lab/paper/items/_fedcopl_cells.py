@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from fedcopl_lab.config import AUTHORS_MODE
-from fedcopl_lab.paper.items._columns import (
+from fedcopl_lab.paper.items._fedcopl_columns import (
     ALL_SPLITS,
     BASELINES,
     DIRICHLET,
