@@ -95,7 +95,7 @@ def write_report(
     Raises:
         FedCoPLError: no items, numbers without their runs, or a folder that cannot be written.
 
-    >>> write_report("figures", find_items(["main Table 6"]), measured("smoke"), measured_runs("smoke")).name
+    >>> write_report("figures", lab.paper.find_items(["main Table 6"]), measured("smoke"), measured_runs("smoke")).name
     'report.html'
 
     Shown in notebook ``00_quickstart``.
@@ -242,7 +242,7 @@ def write_committed(
     Raises:
         FedCoPLError: nothing of these items is committed, or a folder that cannot be written.
 
-    >>> write_committed("figures", "smoke", find_items(["main Table 6"]), pictures=()).name
+    >>> write_committed("figures", "smoke", lab.paper.find_items(["main Table 6"]), pictures=()).name
     'report.html'
 
     Shown in the README.

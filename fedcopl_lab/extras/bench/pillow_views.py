@@ -46,7 +46,8 @@ _PLAIN: dict[str, Callable[[Image.Image, int, int], Image.Image]] = {
 def plain_operation(name: str, image: Image.Image, level: int, negative: bool) -> Image.Image:
     """One of the 14 operations as Pillow does it.
 
-    >>> plain_operation("Rotate", image, level=3, negative=True)
+    >>> plain_operation("Rotate", Image.new("RGB", (8, 8)), level=3, negative=True).size
+    (8, 8)
     """
     return _PLAIN[name](image, level, -1 if negative else 1)
 

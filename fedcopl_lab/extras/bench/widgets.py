@@ -97,7 +97,7 @@ def draw_widget_bench(table: pd.DataFrame) -> look.Picture:
     """Milliseconds of a move of each explorer, beside a new figure each time and the limit.
 
     >>> draw_widget_bench(pd.DataFrame([vars(next(bench_widgets(clients=2, classes=3, images=20, moves=2)))]))
-    <...Figure...>
+    <Picture size ...>
     """
     needed = ("widget", "seconds", "seconds_cpu", "seconds_new", "load")
     missing = [name for name in needed if name not in table.columns]

@@ -1,4 +1,4 @@
-"""Virtual clients: drawn anew for every letter, with their state on the disk."""
+"""Virtual clients: drawn again for every letter, with their state on the disk."""
 
 import pytest
 import torch

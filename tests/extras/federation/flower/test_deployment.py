@@ -20,7 +20,7 @@ from fedcopl_lab.store import Run, Store
 pytest.importorskip("flwr", reason="the extra cluster is not installed")
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 BIN = Path(sys.executable).parent
 PROMPTS = {"rounds": 1, "local_epochs": 1, "refresh_every": 0, "n_clients": 3, "clients_per_forward": 1}
 MODELS = {
