@@ -1,5 +1,6 @@
 """The public names: all there, and with the parameters that notebooks rely on."""
 
+import importlib
 import inspect
 import subprocess
 import sys
@@ -61,6 +62,12 @@ def test_every_public_name_resolves(name):
     assert value is not None
     assert name in dir(lab)
     assert inspect.getdoc(value), f"{name} has no docstring"
+
+
+@pytest.mark.parametrize("package", [name for name in lab._PACKAGES.split() if name not in ("seeding", "store")])
+def test_every_name_that_a_package_offers_is_there(package):
+    module = importlib.import_module(f"fedcopl_lab.{package}")
+    assert all(getattr(module, name) is not None for name in dir(module) if not name.startswith("__"))
 
 
 def test_each_public_name_is_listed_once():
