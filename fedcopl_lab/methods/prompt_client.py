@@ -9,11 +9,11 @@ from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
+from fedcopl_lab.methods._client_weights import prompt_weight
 from fedcopl_lab.methods._labels import make_labels, select_labels, stream_seed
 from fedcopl_lab.methods._predicting import client_scores
 from fedcopl_lab.methods._prompt_setting import PromptSetting
 from fedcopl_lab.methods._prompt_state import PARTS
-from fedcopl_lab.methods._weights import prompt_weight
 from fedcopl_lab.methods.protocol import MOMENTUM, Answer, ClientHalf, Kept, Letter, Tensors, grouped, named
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.steps import LocalUpdate, PromptState, PseudoLabels, filter_confident, perturb_counts, train_round

@@ -9,10 +9,10 @@ from jaxtyping import Int
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.methods._client_weights import prompt_weight
 from fedcopl_lab.methods._label_phase import LabelPhase
 from fedcopl_lab.methods._labels import allocate_counts, make_labels, stream_seed
 from fedcopl_lab.methods._prompt_setting import PromptSetting
-from fedcopl_lab.methods._weights import prompt_weight
 from fedcopl_lab.methods.prompt_client import (
     PROMPTS,
     initial_prompts,

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab.config import SageConfig
+from fedcopl_lab.methods._client_weights import sage_weight
 from fedcopl_lab.methods._recipe import Recipe, RoundEnd
 from fedcopl_lab.methods._recipes import recipe_of
 from fedcopl_lab.methods._sage_local_task import ClientUpdate
 from fedcopl_lab.methods._sage_setting import SemiSetting
 from fedcopl_lab.methods._sage_state import SemiState
-from fedcopl_lab.methods._weights import sage_weight
 from fedcopl_lab.methods.protocol import Answer, Exchange, Expected, Letter, Tensors, draw_participants, grouped, named
 from fedcopl_lab.methods.sage_client import EXTRA, MODEL
 from fedcopl_lab.steps import average_models

@@ -9,8 +9,8 @@ from fedcopl_lab._files import to_json
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import KAPPA_STAR, SAGE_METHODS
 from fedcopl_lab.paper import claims, collect, find_items, printed
-from fedcopl_lab.paper.items._sage_cells import CONVERGING
 from fedcopl_lab.paper.items._sage_columns import REPEATED
+from fedcopl_lab.paper.items._sage_runs import CONVERGING
 
 SAGE = find_items(["sage"])
 N_RUNS_SMOKE = 168  # what the time budget of the smoke profile was planned for

@@ -7,11 +7,11 @@ from typing import Any
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import did_you_mean
-from fedcopl_lab.paper.items._fedcopl_cells import FEDCOPL_CELLS, NOT_RUN
 from fedcopl_lab.paper.items._fedcopl_columns import PAPER_SETS
+from fedcopl_lab.paper.items._fedcopl_runs import FEDCOPL_CELLS, NOT_RUN
 from fedcopl_lab.paper.items._item import SEEDS, Cell, Drawing, Item, NotRun, Reads
-from fedcopl_lab.paper.items._sage_cells import NO_KAPPA, SAGE_CELLS, targets
 from fedcopl_lab.paper.items._sage_columns import SAGE_SETS
+from fedcopl_lab.paper.items._sage_runs import NO_KAPPA, SAGE_CELLS, targets
 
 GROUPS = ("paper", "beyond", "fedcopl", "sage", "all")
 """Names for several items at once; ``paper`` is what the papers show and the default."""

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from fedcopl_lab.paper._evidence import Named, Settings
 from fedcopl_lab.paper._stored_runs import StoredRuns
 from fedcopl_lab.paper.items._fedcopl_columns import BASELINES, FEDCOPL, ZERO_SHOT, with_labels
-from fedcopl_lab.paper.items._sage_cells import PARTS
 from fedcopl_lab.paper.items._sage_columns import BY_ALPHA, on_analysed_set
+from fedcopl_lab.paper.items._sage_runs import PARTS
 
 SAGE: Settings = {"method": "SAGE"}
 LPL: Settings = {"method": "FixMatch-LPL"}

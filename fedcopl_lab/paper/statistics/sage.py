@@ -24,8 +24,8 @@ from fedcopl_lab.paper._judge import (
 from fedcopl_lab.paper._sage_reached import WINDOW, Reached, log_speed_up, rounds_to
 from fedcopl_lab.paper._sage_rounds import THRESHOLDS
 from fedcopl_lab.paper._stored_runs import StoredRuns
-from fedcopl_lab.paper.items._sage_cells import CONVERGING, kappas, long_runs, targets
 from fedcopl_lab.paper.items._sage_columns import ALL_METHODS, BY_ALPHA, SAGE_SETS, on_analysed_set, on_sets
+from fedcopl_lab.paper.items._sage_runs import CONVERGING, kappas, long_runs, targets
 from fedcopl_lab.paper.statistics._groups import LPL, ONE_MODEL, SAGE, at_alpha, from_even_to_uneven
 from fedcopl_lab.paper.statistics._readers import accuracy, accuracy_curve, counts, distance, sampling_distance
 from fedcopl_lab.paper.statistics._sage_readers import above, curve, logged

@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING, Any
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import read_json
 from fedcopl_lab.extras.federation.flower import need
+from fedcopl_lab.extras.federation.flower._records import HELLO
 
 if TYPE_CHECKING:
     from fedcopl_lab.config import RunConfig
     from fedcopl_lab.extras.federation._member import Member
     from fedcopl_lab.store import Run, Store
-
-HELLO = "hello"
-"""What a node is asked first: which client's files it holds."""
 
 
 def server_app(folder: Path | str | None = None, secure: bool = False) -> Any:

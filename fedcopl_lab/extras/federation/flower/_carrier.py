@@ -5,8 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from fedcopl_lab.extras.federation.flower import need
-from fedcopl_lab.extras.federation.flower._apps import HELLO
-from fedcopl_lab.extras.federation.flower._records import answer_of, to_records, wire_bytes
+from fedcopl_lab.extras.federation.flower._records import HELLO, answer_of, to_records, wire_bytes
 from fedcopl_lab.methods.protocol import Answer, Letter
 
 ATTEMPTS = 3

@@ -12,6 +12,9 @@ from fedcopl_lab.methods.protocol import Answer, Letter
 
 _TENSORS, _HEAD, _NUMBERS = "tensors", "head", "numbers"
 
+HELLO = "hello"
+"""What a node is asked first: which client's files it holds."""
+
 
 def to_records(letter: Letter, key: str) -> Any:
     """A letter of the run with this key, as a Flower ``RecordDict``."""
