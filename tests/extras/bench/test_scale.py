@@ -35,7 +35,7 @@ def synthetic():
 def test_a_round_of_two_clients_fits_in_six_gigabytes_and_is_planned(monkeypatch):
     dataset = synthetic()
     monkeypatch.setattr(_prompt_setting, "load_dataset", lambda name, image_size: dataset)
-    _setting._frozen_for.cache_clear()
+    _prompt_setting._frozen_for.cache_clear()
     config = lab.configure(
         "paper", dataset="digits", weights="random", n_clients=2, scheme="iid", rounds=1, local_epochs=1,
         labeller="FPL", shots=6, threads=torch.get_num_threads(),
@@ -45,7 +45,7 @@ def test_a_round_of_two_clients_fits_in_six_gigabytes_and_is_planned(monkeypatch
     method = PromptMethod(PromptSetting.of(config))
     state, row = method.step(method.initial_state())
     seconds = time.perf_counter() - start
-    _setting._frozen_for.cache_clear()
+    _prompt_setting._frozen_for.cache_clear()
     assert state.round == 1
     assert 0 < row["n_selected"] <= 120
     assert row["n_steps"] >= 2
