@@ -7,27 +7,43 @@ WORKERS ?= 2
 # one thread per process: the workers share the cores, and runs are keyed by their thread count
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadscope
 
-.PHONY: reproduce test stress lab lint format docs lock clean help
+.PHONY: reproduce test test-all long flake stress lab lint format explorer tables docs lock clean help
 
 help:
-	@echo "make reproduce   compute the tables and figures, write figures/report.html"
-	@echo "                 (PROFILE=mini for CIFAR, ITEMS='...' for some of them)"
+	@echo "make reproduce   compute one seed, compare, draw it with the committed numbers: figures/here/report.html"
+	@echo "                 (SEEDS=all or BUDGET=30m for more, PROFILE=mini for CIFAR, ITEMS='...' for some of them)"
 	@echo "make test        lint, types, unit tests, every notebook"
+	@echo "make test-all    that, and the long tests (make long) of rare things; see docs/reliability.md"
 	@echo "make stress      kills, faults, bad input and load, counted into tests/stress/last_run.csv (about 25 minutes)"
 	@echo "make lab         JupyterLab on notebooks/"
+	@echo "make docs        the site with reference, gallery and notebooks, docs/_build/html/index.html"
 	@echo "make lint        lint and types only"
 	@echo "make clean       remove the environment, keep runs and figures"
 	@echo "TORCH_INDEX=URL  with the first of them: torch without CUDA from that package index (PyTorch's CPU one)"
 
 reproduce: $(READY)
-	$(BIN)/fedcopl-lab reproduce $(if $(PROFILE),--profile $(PROFILE)) $(if $(ITEMS),--items $(ITEMS))
+	$(BIN)/fedcopl-lab reproduce $(if $(PROFILE),--profile $(PROFILE)) $(if $(ITEMS),--items $(ITEMS)) \
+	  $(if $(SEEDS),--seeds $(SEEDS)) $(if $(BUDGET),--budget $(BUDGET))
 
-# notebooks compute their runs for one seed here; the numbers they print are the committed ones of all seeds
+CHECKED := --jaxtyping-packages=fedcopl_lab,beartype.beartype
+NBVAL := --nbval --nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg --nbval-cell-timeout=120
+
+# notebooks draw the committed numbers and compute single runs; one that takes more than 60 s of a core fails
 test: lint
-	$(TEST) --jaxtyping-packages=fedcopl_lab,beartype.beartype tests
-	FEDCOPL_LAB_SEEDS=1 $(TEST) --nbval --nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg --nbval-cell-timeout=1800 notebooks
+	$(TEST) $(CHECKED) -m "not long" tests
+	$(TEST) $(NBVAL) -p tests.notebook_time notebooks
 
-# the tests run a few of each; this runs all of them
+test-all: test long
+
+# kills, whole federations, Ray and Flower, trainings from the recipe: what docs/reliability.md lists
+long: $(READY)
+	$(TEST) $(CHECKED) -m long tests
+
+# the quick tests twice, each time in another order: none may need another one before it
+flake: $(READY)
+	for seed in 1 2; do $(TEST) $(CHECKED) -m "not long" --shuffle $$seed tests || exit 1; done
+
+# the long tests run a few of each; this runs all of them
 stress: $(READY)
 	$(BIN)/python tests/stress --out tests/stress/last_run.csv
 
@@ -47,14 +63,29 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# the README's table of items, notebooks/README.md and the links between notebooks
-docs: $(READY)
+# figures/explorer.html, after a change of the tiny CLIP, of SAGE's run or of the page itself
+explorer: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -c "import fedcopl_lab as lab; print(lab.widgets.write_explorer('figures'))"
+
+# whatever is written by rule: tables of the README and the docs, the opening and the links of the notebooks
+tables: $(READY)
 	$(BIN)/python tests/front_door/front_door.py
+
+# the site, in docs/_build/html: warnings are errors, every link is followed
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -c docs . docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
+
+$(VENV)/.docs: $(READY) requirements-docs.lock
+	$(INSTALL) --quiet --require-hashes --no-deps -r requirements-docs.lock
+	@touch $@
 
 # needs uv, which keeps the versions that the lock names already; every platform, no index address
 lock:
 	uv pip compile pyproject.toml --extra dev --extra cluster --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header -o requirements.lock
+	uv pip compile --group docs -c requirements.lock --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header -o requirements-docs.lock
 
 # uv where it is on the machine, else pip; the same lock and hashes
 UV := $(shell command -v uv 2>/dev/null)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # All runs of a profile as a Slurm job array: every job computes its part of the runs and stores them in one folder.
 #
-#   sbatch --array=1-8 deployment/slurm_array.sh --profile paper --device cuda
-#   fedcopl-lab reproduce --profile paper --device cuda        # afterwards: draws what is stored
+#   sbatch --array=1-8 deployment/slurm_array.sh --profile paper --seeds all --device cuda
+#   fedcopl-lab reproduce --profile paper --seeds all --device cuda        # afterwards: draws what is stored
 #
 # $FEDCOPL_LAB_HOME must be a folder that all nodes see. A job that ran out of time is sent again with the same
 # line: stored rounds are not computed twice. For other schedulers set PART and PARTS yourself.

@@ -19,7 +19,10 @@ _NAMES = {
     ".models": "CLIPBundle PromptedCLIP ResNet8 draw_resnet8 load_clip",
     ".engine": "round run sweep",
     ".extras.embedded": "train_embedded",
+    ".extras.exercises": "exercises",
+    ".extras.packs": "export_features load_features",
     ".store": "Run Store runs",
+    "._tour": "tour",
 }
 _PACKAGES = "config data engine extras methods models paper report seeding steps store widgets"
 _WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
@@ -27,6 +30,7 @@ _WHERE |= {name: f".{name}" for name in _PACKAGES.split()}
 
 if TYPE_CHECKING:  # the same names, for type checkers and editors
     from fedcopl_lab import config, data, engine, extras, methods, models, paper, report, seeding, steps, store, widgets
+    from fedcopl_lab._tour import tour
     from fedcopl_lab.data import (
         Dataset,
         Federation,
@@ -38,7 +42,9 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
         quantity_partition,
     )
     from fedcopl_lab.engine import round, run, sweep
+    from fedcopl_lab.extras import exercises
     from fedcopl_lab.extras.embedded.train import train_embedded
+    from fedcopl_lab.extras.packs import export_features, load_features
     from fedcopl_lab.models import CLIPBundle, PromptedCLIP, ResNet8, draw_resnet8, load_clip
     from fedcopl_lab.steps import (
         Allocation,

@@ -3,6 +3,7 @@
 import hashlib
 from functools import lru_cache
 
+from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig, RunConfig, run_key
 from fedcopl_lab.data import SEEN_SETS, known_manifests, load_manifest, read_manifest_table, seen_sha256, split_name
 
@@ -11,6 +12,17 @@ def key_of(config: RunConfig) -> str:
     """The run key of a configuration; loading checks that data and weights are those of the manifests."""
     weights = _weights_sha(config.clip, config.weights) if isinstance(config, PromptConfig) else "from scratch"
     return run_key(config, data_sha=_data_sha(config.dataset), weights_sha=weights)
+
+
+def has_key(config: RunConfig) -> bool:
+    """Whether the data and weights of a run have a known content, without which it has no key."""
+    if isinstance(config, PromptConfig) and config.clip not in known_manifests("weights"):
+        return False
+    try:
+        key_of(config)
+    except FedCoPLError:  # says how to get them, with this machine's paths: not for a table that is committed
+        return False
+    return True
 
 
 @lru_cache

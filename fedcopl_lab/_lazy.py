@@ -21,6 +21,6 @@ def lazy_names(package: str, where: Mapping[str, str]) -> tuple[Callable[[str], 
         if name not in where:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = importlib.import_module(where[name], package)
-        return module if where[name] == f".{name}" else getattr(module, name)
+        return module if where[name].rpartition(".")[2] == name else getattr(module, name)
 
     return load, lambda: sorted(where)

@@ -1,5 +1,6 @@
 """The run store: one folder per run key, written a round at a time, resumable, shared by locks."""
 
+import hashlib
 import re
 import shutil
 from collections.abc import Iterator
@@ -24,9 +25,9 @@ class Run:
     """One stored run, complete or under way; ``lab.run`` computes one, ``lab.runs`` lists all.
 
     Its folder holds ``config.json``, ``split.json`` (which client has which images), ``rounds/NNNN.json``
-    (one row per round), ``state-NNNN.safetensors`` (prompts and pseudo-labels after the last round) and, once
-    complete, ``result.json``. The same run key gives the same bytes of these; ``environment.json`` and
-    ``seconds.json`` say where and how fast, and differ.
+    (one row per round), ``state-NNNN.safetensors`` (prompts and pseudo-labels after the last round) with its
+    checksum and, once complete, ``result.json``. The same run key gives the same bytes of these; ``environment.json``
+    and ``seconds.json`` say where and how fast, and differ.
 
     >>> run = lab.run(lab.configure("smoke", method="zero-shot"), progress=False)
     >>> run.complete, run.rows["round"].tolist()
@@ -97,7 +98,7 @@ class Run:
     @property
     def rows(self) -> pd.DataFrame:
         """One row per round: accuracies, losses, drift, pseudo-label accuracy, bytes."""
-        return pd.DataFrame([_single_numbers(row) for row in self.records()])
+        return pd.DataFrame([single_numbers(row) for row in self.records()])
 
     @property
     def clients(self) -> pd.DataFrame:
@@ -129,9 +130,27 @@ class Run:
         return {name.removeprefix("clients.").replace("server.", "server_"): value for name, value in prompts.items()}
 
     def load_state(self) -> "dict[str, Tensor]":
-        """All tensors after the last stored round; empty before the first."""
+        """All tensors after the last stored round; empty before the first.
+
+        Raises:
+            StoreError: the file cannot be read, or its content is not the one whose checksum was stored with it.
+        """
         done = self.rounds_done()
-        return read_tensors(self._state_file(done)) if done else {}
+        if not done:
+            return {}
+        path, written = self._state_file(done), self._state_file(done).with_suffix(".sha256")
+        promised = written.read_text().strip() if path.is_file() and written.is_file() else ""  # older stores have none
+        if promised and hashlib.sha256(path.read_bytes()).hexdigest() != promised:
+            raise StoreError(f"{path} was damaged after it was written: its checksum differs; {REMEDY}")
+        return read_tensors(path)
+
+    def step_back(self) -> bool:
+        """Drop the last round where the state before it is there, so that a damaged state costs one round alone."""
+        last = self.rounds_done()
+        if last > 1 and not self._state_file(last - 1).is_file():
+            return False
+        (self.path / "rounds" / f"{last:04d}.json").unlink()
+        return True
 
     def predict(self, images: "Tensor", client: int = 0) -> "Tensor":
         """Classes that a client's final model gives to new uint8 images, [n, 3, H, W] -> [n].
@@ -168,18 +187,20 @@ class Run:
         return self.path / f"state-{round_index:04d}.safetensors"
 
     def commit(self, row: dict[str, Any], tensors: "dict[str, Tensor]", seconds: float) -> None:
-        """Store a round: first the state, then the row that makes it count, then the old state goes."""
+        """Store a round: first the state, then the row that makes it count, then the state before the last one goes."""
         number = row["round"]
         if tensors:
-            write_atomic(self._state_file(number), tensor_bytes(tensors))
+            content = tensor_bytes(tensors)
+            write_atomic(self._state_file(number), content)
+            write_atomic(self._state_file(number).with_suffix(".sha256"), hashlib.sha256(content).hexdigest() + "\n")
         timing = self.path / "seconds.json"
         so_far = read_table(timing) if timing.is_file() else {}
         write_atomic(timing, to_json({**so_far, f"{number:04d}": round(seconds, 3)}))
         write_atomic(self.path / "rounds" / f"{number:04d}.json", to_json(row))
-        self._drop_older_states(number)
+        self._drop_older_states(number - 1)
 
     def _drop_older_states(self, number: int) -> None:
-        for path in self.path.glob("state-*.safetensors"):
+        for path in self.path.glob("state-*.s*"):
             stem = path.stem.removeprefix("state-")
             if stem.isdecimal() and int(stem) < number:  # never a newer one: another worker may have taken the run over
                 path.unlink()
@@ -188,10 +209,11 @@ class Run:
         """Mark the run complete with its last row."""
         last = self.records()[-1]
         self._drop_older_states(last["round"])  # a kill may have left one behind the last row
-        write_atomic(self.path / "result.json", to_json(_single_numbers(last)))
+        write_atomic(self.path / "result.json", to_json(single_numbers(last)))
 
 
-def _single_numbers(row: dict[str, Any]) -> dict[str, Any]:
+def single_numbers(row: dict[str, Any]) -> dict[str, Any]:
+    """The part of a stored row that is a line of ``Run.rows``: no lists and no tables."""
     return {name: value for name, value in row.items() if not isinstance(value, dict | list)}
 
 

@@ -16,6 +16,7 @@ from fedcopl_lab.config import (
     readers_of,
     setting_names,
 )
+from fedcopl_lab.config._run_config import flat
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 
@@ -26,8 +27,7 @@ def smoke(**changes):
 
 @pytest.mark.parametrize("method", SAGE_METHODS)
 def test_a_setting_that_a_method_does_not_read_is_refused(method):
-    values = smoke().as_dict()
-    values |= {"fedprox_mu": values["mu_prox"], "label_fraction": values["label_share"]}
+    values = flat(vars(smoke(clients_per_forward=1)))
     for name, value in other_values(SageConfig, values).items():
         readers = readers_of(name)
         if readers is None or method in readers:
@@ -66,10 +66,14 @@ def test_spellings_of_stored_configurations_are_accepted():
 def test_every_method_has_every_profile(profile, method):
     config = configure(profile, method=method)
     assert isinstance(config, SageConfig)
-    assert {name: getattr(config, name) for name in SAGE_PROFILES[profile]} == SAGE_PROFILES[profile]
-    assert (config.lr, config.momentum, config.weight_decay, config.threshold) == (0.1, 0.9, 1e-4, 0.95)
+    preset = dict(SAGE_PROFILES[profile])
+    if method not in READERS["clients_per_forward"]:
+        preset["clients_per_forward"] = 1
+    assert {name: getattr(config, name) for name in preset} == preset
+    assert config.lr == (0.03 if profile == "smoke" else 0.1)
+    assert (config.momentum, config.weight_decay, config.threshold) == (0.9, 1e-4, 0.95)
     assert config.kappa == KAPPA_STAR == pytest.approx(13.8629, abs=1e-4)
-    assert config.clients_per_round == 8
+    assert config.clients_per_round == (4 if profile == "smoke" else 8)
 
 
 def test_the_values_of_the_paper():
@@ -80,6 +84,31 @@ def test_the_values_of_the_paper():
     assert configure("paper", method="SAGE", dataset="cifar100", rounds=600).rounds == 600
     assert paper.channels == 64
     assert len(SAGE_METHODS) == 13
+
+
+@pytest.mark.parametrize(
+    ("method", "setting", "paper", "smoke"),
+    [("FedLabel", "burn_in_rounds", 50, 8), ("FedLoKe", "ramp_rounds", 200, 20), ("FedMatch", "lookup_period", 10, 2)],
+)
+def test_schedules_are_the_public_codes_numbers_in_paper_and_shares_elsewhere(method, setting, paper, smoke):
+    for dataset in ("cifar10", "svhn", "cinic10"):
+        assert getattr(configure("paper", method=method, dataset=dataset), setting) == paper
+    assert getattr(configure("paper", method=method, dataset="cifar100", rounds=600), setting) == paper
+    assert getattr(configure("smoke", method=method), setting) == smoke
+
+
+def test_feddb_is_its_public_code_and_the_other_form_a_switch():
+    for profile in SAGE_PROFILES:
+        config = configure(profile, method="FedDB")
+        assert (config.feddb.labels, config.feddb.weights) == ("round", "authors")
+    assert configure("smoke", method="FedDB", feddb_labels="batch", feddb_weights="exact").feddb.labels == "batch"
+
+
+@pytest.mark.parametrize(
+    ("share", "clients", "expected"), [(0.29, 100, 29), (0.57, 100, 57), (0.39, 10, 3), (0.01, 10, 1)]
+)
+def test_participants_are_the_share_rounded_down_not_its_binary_error(share, clients, expected):
+    assert smoke(participation=share, n_clients=clients).clients_per_round == expected
 
 
 def test_authors_mode():
@@ -110,6 +139,12 @@ def test_values_out_of_range_are_refused(values, names):
 
 
 def test_the_label_is_short():
-    assert smoke(seed=7).label == "SAGE digits α=0.1 10% seed=7"
+    assert smoke(seed=7).label == "SAGE digits α=0.1 4/class seed=7"
+    assert smoke(label_fraction=0.2).label == "SAGE digits α=0.1 20% seed=0"
     assert smoke(scheme="iid").alpha is None
     assert smoke(scheme="iid", labelled_per_class=5, target="soft").label == "SAGE soft digits iid 5/class seed=0"
+
+
+def test_a_setting_that_prompts_have_too_is_not_dropped_for_them():
+    assert configure("smoke", method="FedCoPL", clients_per_forward=2, unread="drop").clients_per_forward == 2
+    assert configure("smoke", method="FedDB", clients_per_forward=2, unread="drop").clients_per_forward == 1

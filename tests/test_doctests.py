@@ -4,6 +4,7 @@ import doctest
 import importlib
 import math
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import pandas as pd
@@ -26,6 +27,7 @@ def modules_with_examples():
 @pytest.mark.parametrize("name", list(modules_with_examples()))
 def test_examples_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    copytree(PACKAGE.parent / "docs/example_study", "docs/example_study")
     module = importlib.import_module(name)
     package = importlib.import_module(name if hasattr(module, "__path__") else name.rpartition(".")[0])
     offered = {public: getattr(package, public) for public in dir(package) if not public.startswith("_")}

@@ -12,7 +12,7 @@ import fedcopl_lab
 PACKAGE = Path(fedcopl_lab.__file__).parent
 
 LAYERS = (
-    ("_errors", "_html", "_lazy", "_threads"),
+    ("_errors", "_html", "_lazy", "_threads", "_tour", "_card"),
     ("config", "_files", "seeding"),
     ("data",),
     ("models",),

@@ -10,10 +10,11 @@ from other_values import other_values
 
 from fedcopl_lab import PromptConfig, SageConfig, configure
 from fedcopl_lab.config import METHODS, PROFILES, SAGE_METHODS, STORED_NAMES, config_from, readers_of, run_key
+from fedcopl_lab.config._run_config import flat
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 PROMPT = configure("smoke", clients_per_forward=1)
-SAGE = configure("smoke", method="SAGE")
+SAGE = configure("smoke", method="SAGE", clients_per_forward=1)
 STORED = {"fedprox_mu": "mu_prox", "label_fraction": "label_share"}
 
 
@@ -22,7 +23,7 @@ def key(config, data="d", weights="w"):
 
 
 def stored_values(config):
-    return {{stored: name for name, stored in STORED.items()}.get(k, k): v for k, v in config.as_dict().items()}
+    return flat(vars(config))
 
 
 @pytest.mark.parametrize("base", [PROMPT, SAGE], ids=["FedCoPL", "SAGE"])
@@ -33,9 +34,14 @@ def test_every_setting_changes_the_key_and_all_keys_differ(base):
     assert all(values[name] != value for name, value in others.items())
     keys = {key(base)}
     for name, value in others.items():
-        reader = (readers_of(name) or [base.method])[0]
-        own = config_from(base.as_dict() | {"method": reader})
-        changed = config_from(base.as_dict() | {"method": reader, name: value})
+        reader = ((isinstance(base, SageConfig) and readers_of(name)) or [base.method])[0]
+        reading = {"method": reader}
+        if name in type(base)._ADDED:  # a younger setting counts where it is read, and not at its old value
+            before, field, needed = type(base)._ADDED[name]
+            value = before
+            reading = {field: needed} | ({"fraction": 0.2} if needed == "quantity" else {})
+        own = config_from(base.as_dict() | reading)
+        changed = config_from(base.as_dict() | reading | {name: value})
         assert key(changed) != key(own), name
         keys.add(key(changed))
     assert len(keys) == len(others) + 1
@@ -53,15 +59,29 @@ def test_the_names_of_stored_configurations_stay():
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"method": "FedCoPL"}, "d1f23b23dbaa3a0f"),
-        ({"method": "FedOTP", "mode": "native"}, "23e16aa0923eda72"),
-        ({"method": "SAGE", "kappa": 5.0}, "5d480fbb4ac6257e"),
-        ({"method": "FedMatch", "fedmatch_helpers": 3}, "274632316897cb02"),
-        ({"method": "FedProx", "mu_prox": 0.1, "label_share": 0.2}, "60fc5617a18e31b0"),
+        ({"method": "FedCoPL"}, "ff3cf2f5014cd743"),
+        ({"method": "FedCoPL", "profile": "mini"}, "10b429e98f65d604"),
+        ({"method": "PromptFL", "profile": "mini", "labeller": "CPL", "scheme": "quantity"}, "a3f82b675068c499"),
+        ({"method": "FedOTP", "mode": "native"}, "7b9316488f370c67"),
+        ({"method": "SAGE", "kappa": 5.0}, "344228517b4b048a"),
+        ({"method": "FedMatch", "fedmatch_helpers": 3}, "b9d239083a4cbd04"),
+        ({"method": "FedProx", "mu_prox": 0.1, "label_share": 0.2}, "a3f90bd74409ac14"),
+        ({"method": "SAGE", "profile": "mini", "kappa": 5.0}, "f8b7c2a6bfe4ccba"),
+        ({"method": "FedMatch", "profile": "mini", "fedmatch_helpers": 3}, "4d1a88fedd8ff458"),
     ],
 )
 def test_keys_stay_the_same_over_versions(settings, expected):
-    assert key(configure("smoke", **settings)) == expected
+    assert key(configure(**{"profile": "smoke"} | settings)) == expected
+
+
+def test_a_younger_setting_counts_only_where_a_run_reads_it():
+    assert key(configure("smoke", cache_votes="sum")) == key(PROMPT.__class__(**vars(configure("smoke"))))
+    votes = {name: key(configure("smoke", method="pFedPrompt", cache_votes=name)) for name in ("mean", "sum")}
+    assert votes["mean"] != votes["sum"]
+    old = configure("smoke", method="pFedPrompt").as_dict()
+    del old["cache_votes"]  # stored before the setting existed
+    assert config_from(old).cache_votes == "sum"
+    assert key(config_from(old)) == votes["sum"]
 
 
 def test_data_weights_and_numerics_change_the_key(monkeypatch):

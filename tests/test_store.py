@@ -92,7 +92,7 @@ def kill_at(monkeypatch, moment):
 def test_a_kill_at_any_moment_resumes_to_the_same_bytes(tmp_path, monkeypatch):
     reference = content(go_on(Store(tmp_path / "whole")))
     rows = [f"rounds/000{i}.json" for i in (1, 2, 3)]
-    assert sorted(reference) == ["config.json", "result.json", *rows, "state-0003.safetensors"]
+    assert sorted(reference) == ["config.json", "result.json", *rows, "state-0003.safetensors", "state-0003.sha256"]
     with monkeypatch.context() as patch:
         counter = kill_at(patch, 0)
         go_on(Store(tmp_path / "counted"))
@@ -169,6 +169,23 @@ def test_a_run_that_has_not_begun(store):
     assert run.clients.empty
     with pytest.raises(FedCoPLError, match="run none is not complete; run it again"):
         run.predict(torch.zeros(1, 3, 8, 8, dtype=torch.uint8))
+
+
+def test_a_flipped_bit_is_named_and_costs_one_round(store):
+    with begun(store) as run:
+        for number in (1, 2, 3):
+            run.commit(row_of(number), tensors_of(number), 0.5)
+    path = run.path / "state-0003.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=r"state-0003\.safetensors was damaged[^\n]*checksum differs"):
+        run.load_state()
+    assert run.step_back()
+    assert run.rounds_done() == int(run.load_state()["round"]) == 2
+    assert run.step_back() is False  # the state before is gone
+    (run.path / "state-0002.sha256").unlink()
+    assert int(run.load_state()["round"]) == 2  # as older versions stored it
 
 
 @pytest.mark.parametrize("damage", [b"", b"garbage", None])

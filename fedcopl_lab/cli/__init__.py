@@ -4,6 +4,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from fedcopl_lab import __version__
@@ -14,12 +15,15 @@ COMMANDS = {
     "reproduce": ("run what the tables and figures need, draw them, write the report", "cli._reproduce:add_options"),
     "run": ("one run", "cli._runs:add_run_options"),
     "runs": ("what is stored", "cli._runs:add_runs_options"),
+    "save": ("a table or figure as files for a paper", "cli._save:add_options"),
+    "verify": ("compute one committed number again and compare", "cli._verify:add_options"),
     "claims": ("what the papers claim in words, and whether it holds here", "cli._claims:add_options"),
     "data": ("the papers' data sets: what is there, fetch, check", "cli._data:add_options"),
     "export": ("write the committed measurements from the stored runs", "cli._export:add_options"),
     "train-embedded": ("train a model of the package again from its recipe", "extras.embedded.commands:add_options"),
     "plan": ("what a profile will cost on this machine", "extras.bench.commands:add_plan_options"),
     "bench": ("how fast the steps are here", "extras.bench.commands:add_bench_options"),
+    "features": ("packs of CLIP features, to replay the label phase", "extras.packs:add_options"),
     "federate": ("a run as a federation of separate clients", "extras.federation.commands:add_options"),
     "doctor": ("say what is there and what is missing", "cli._doctor:add_options"),
 }
@@ -29,6 +33,7 @@ EXAMPLES = """\
 examples:
   fedcopl-lab reproduce                                   every table and figure of the smoke profile
   fedcopl-lab reproduce --items fedcopl_main_table1       one of them
+  fedcopl-lab save fedcopl_main_table1 t1 --formats pdf tex --width single
   fedcopl-lab run --method FedCoPL --set beta=0.05        one run with your own setting
   fedcopl-lab runs list --where method=FedCoPL            what is stored
   fedcopl-lab data get cifar10                            download, check, unpack
@@ -72,12 +77,32 @@ class _LazyCommands(argparse._SubParsersAction):  # type: ignore[type-arg]
         super().__call__(parser, namespace, values, option_string)
 
 
+def _import_plugin(name: str) -> str:
+    """Import a module of the user's."""
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        raise argparse.ArgumentTypeError(
+            f"{name} cannot be imported ({error}); expected a module of the current folder or an installed one"
+        ) from error
+    return name
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fedcopl-lab",
         description="Open up FedCoPL and SAGE step by step, and get their tables and figures back.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--plugin",
+        type=_import_plugin,
+        action="append",
+        metavar="MODULE",
+        help="import a module first, in the current folder too, such as one that registers a method; may be repeated",
     )
     parser.add_argument("--version", action="version", version=f"fedcopl-lab {__version__}")
     commands = parser.add_subparsers(

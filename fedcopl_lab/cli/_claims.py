@@ -11,9 +11,10 @@ import pandas as pd
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.cli.options import add_profile
 from fedcopl_lab.config import profile_name
-from fedcopl_lab.paper import judged_claims, measured_claims, verdicts
+from fedcopl_lab.paper import gate_rows, gates, judge, judged_claims, limits, measured_claims, read_study, verdicts
+from fedcopl_lab.store import Store
 
-_COLOURS = {"holds": "32", "does not hold": "31", "within noise": "33", "not tested": "90"}
+_COLOURS = {"holds": "32", "does not hold": "31", "within noise": "33", "regime not reached": "34", "not tested": "90"}
 _VERDICT_WIDTH = max(map(len, _COLOURS))
 
 
@@ -24,12 +25,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--paper", choices=("fedcopl", "sage"), help="one of the two (default: both)")
     parser.add_argument("--markdown", action="store_true", help="as a Markdown table")
     parser.add_argument("--stored", action="store_true", help="judge the stored runs instead")
+    parser.add_argument("--gates", action="store_true", help="the gates that the runs must pass, instead of the claims")
+    parser.add_argument("--study", metavar="FOLDER", help="judge another study's claims; see docs/claims.md")
     parser.set_defaults(command=show_claims)
 
 
 def show_claims(options: argparse.Namespace) -> int:
     """Print the verdicts: the committed ones, or those of the runs stored here."""
+    if options.study:
+        title, claims, numbers = read_study(options.study)
+        judged = judge(claims, numbers)
+        print(_markdown(judged) if options.markdown else f"{title}: {_counts(judged)}\n{_lines(judged)}")
+        return 0
     name = profile_name(options.profile)
+    if options.gates:
+        print(_gates(name, options.stored))
+        return 0
     table, origin = _verdicts(name, options.paper, options.stored)
     if options.markdown:
         print(_markdown(table))
@@ -37,9 +48,17 @@ def show_claims(options: argparse.Namespace) -> int:
     print(f"profile {name}, {origin}")
     for group, rows in table.groupby("paper", sort=False):
         print(f"\n{'FedCoPL' if group == 'fedcopl' else 'SAGE'}: {_counts(rows)}")
-        for row in rows.to_dict("records"):
-            print(_line(row, shutil.get_terminal_size((110, 24)).columns, sys.stdout.isatty()))
+        print(_lines(rows))
+        from fedcopl_lab.report import many_tests  # with it comes all that draws
+
+        if said := many_tests(rows):
+            print(said)
     return 0
+
+
+def _lines(rows: pd.DataFrame) -> str:
+    width, colour = shutil.get_terminal_size((110, 24)).columns, sys.stdout.isatty()
+    return "\n".join(_line(row, width, colour) for row in rows.to_dict("records"))
 
 
 def _verdicts(profile: str, paper: str | None, stored: bool) -> tuple[pd.DataFrame, str]:
@@ -52,6 +71,16 @@ def _verdicts(profile: str, paper: str | None, stored: bool) -> tuple[pd.DataFra
     return wanted.merge(verdicts(profile, paper=paper), on="number"), "judged on the runs stored here"
 
 
+def _gates(profile: str, stored: bool) -> str:
+    table = gates(profile, gate_rows(profile, Store()) if stored else None)
+    lines = [f"profile {profile}, {'the runs stored here' if stored else 'committed numbers'}"]
+    for row in table.to_dict("records"):
+        where = ", ".join(filter(None, (row["dataset"], row["split"])))
+        number = f"{row['value']:.3g} {row['unit']} ({limits(row)}), n = {row['n_seeds']}" if row["n_seeds"] else ""
+        lines.append(f"{row['gate']}  {row['state'].ljust(12)}  {where}: {row['quantity']} {number}".rstrip())
+    return "\n".join(lines)
+
+
 def _counts(rows: pd.DataFrame) -> str:
     found = rows["verdict"].value_counts()
     return ", ".join(f"{found[verdict]} {verdict}" for verdict in _COLOURS if verdict in found)
@@ -60,7 +89,9 @@ def _counts(rows: pd.DataFrame) -> str:
 def _line(row: Mapping[Hashable, object], width: int, colour: bool) -> str:
     verdict = str(row["verdict"]).ljust(_VERDICT_WIDTH)
     shown = f"\033[{_COLOURS[str(row['verdict'])]}m{verdict}\033[0m" if colour else verdict
-    text = " · ".join(filter(None, (str(row["claim"]), str(row["statistic"]))))
+    excluded = {"yes": "leaves out the paper's", "no": "includes the paper's"}.get(str(row["excludes_paper"]), "")
+    theirs = f"{excluded} {row['paper_effect']:+.3g}" if excluded and row["statistic"] else ""
+    text = " · ".join(filter(None, (str(row["claim"]), str(row["statistic"]), theirs)))
     indent = _VERDICT_WIDTH + 6
     lines = textwrap.wrap(text, max(width - indent, 40))
     return "\n".join([f"{row['number']:>3}  {shown} {lines[0]}", *(" " * indent + line for line in lines[1:])])

@@ -1,24 +1,18 @@
 """What runs need before the first one starts: data and weights on this machine, time and memory."""
 
+import math
 from collections.abc import Sequence
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab._identity import key_of
+from fedcopl_lab._identity import has_key, key_of
 from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig
-from fedcopl_lab.paper import measured_runs
+from fedcopl_lab.paper import committed_seconds
 from fedcopl_lab.store import Store
 
 
 def not_stored(configs: Sequence[RunConfig], store: Store) -> list[RunConfig]:
     """The runs that are still to be computed; one whose data are not here has no key yet and is among them."""
-    return [config for config in configs if not _stored(config, store)]
-
-
-def _stored(config: RunConfig, store: Store) -> bool:
-    try:
-        return store.run(key_of(config)).complete
-    except FedCoPLError:
-        return False
+    return [config for config in configs if not (has_key(config) and store.run(key_of(config)).complete)]
 
 
 def missing_inputs(configs: Sequence[RunConfig]) -> list[str]:
@@ -81,23 +75,10 @@ def list_costs(configs: Sequence[RunConfig], store: Store) -> int:
 
 def _cost(config: RunConfig) -> tuple[float | None, float | None, str]:
     """Seconds, bytes, and where the seconds are from."""
-    planned = _planned(config)
-    timed = _committed_seconds(config)
-    if timed is not None:
+    planned, timed = _planned(config), committed_seconds(config.profile)(config)
+    if not math.isnan(timed):
         return timed, planned[1], ""
     return (*planned, " (estimated from rates measured now)" if planned[0] is not None else "")
-
-
-def _committed_seconds(config: RunConfig) -> float | None:
-    """Seconds of the same method on the same data, where the profile was measured."""
-    try:
-        timed = measured_runs(config.profile)
-    except FedCoPLError:
-        return None
-    alike = timed[(timed["method"] == config.method) & (timed["dataset"] == config.dataset)]
-    if isinstance(config, PromptConfig):
-        alike = alike[alike["clip"] == config.clip]
-    return None if alike.empty else float(alike["seconds"].mean())
 
 
 def _planned(config: RunConfig) -> tuple[float | None, float | None]:

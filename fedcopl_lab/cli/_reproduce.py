@@ -1,59 +1,59 @@
 """``fedcopl-lab reproduce``: from missing runs to figures and report."""
 
 import argparse
+import math
 import os
 import time
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from itertools import chain, takewhile
 from pathlib import Path
 
-import pandas as pd
+from tqdm.auto import tqdm
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import check_writable
+from fedcopl_lab._identity import key_of
+from fedcopl_lab.cli._drawing import Drawing
+from fedcopl_lab.cli._machine import chosen_device, fetch_missing
 from fedcopl_lab.cli._needs import check_inputs, list_costs, not_stored
 from fedcopl_lab.cli.options import add_profile, figures_folder
 from fedcopl_lab.config import RunConfig, profile_name
-from fedcopl_lab.paper import (
-    SEEDS,
-    Item,
-    collect,
-    find_items,
-    has_runs,
-    measured,
-    measured_claims,
-    measured_runs,
-    run_table,
-    runs_of,
-    same_verdicts,
-    verdicts,
-)
-from fedcopl_lab.store import Run, Store
+from fedcopl_lab.paper import SEEDS, Item, committed_seconds, find_items, has_runs, runs_of, runs_to_settle
+from fedcopl_lab.store import Store
+
+_UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of ``reproduce``."""
     parser.description = (
-        "Computes the runs that are not stored yet, writes figures/ (PDF, PNG, CSV, LaTeX, provenance) "
-        "and figures/report.html, and compares with the committed measurements."
+        "Computes the first seed of every item where it is not stored yet, compares it with the committed numbers and "
+        "draws both: pictures, tables, provenance and a report that grows while the runs come."
     )
     add_profile(parser)
     add = parser.add_argument
     items = "ids such as fedcopl_main_table1, or paper, beyond, fedcopl, sage, all (default: paper)"
     add("--items", nargs="+", metavar="ITEM", help=items)
-    add("--seeds", nargs="+", type=int, metavar="N", help="seeds (default: those of each item)")
-    add("--device", default="cpu", help="cpu, cuda or mps (default: cpu)")
+    seeds = "all: every seed of each item; or numbers, for the items that leave them open (default: the first one)"
+    add("--seeds", nargs="+", type=_seed, metavar="N", help=seeds)
+    budget = "go on, for 30m or 2h in all, with the runs that settle most claims; says what stays unknown"
+    add("--budget", type=_seconds, metavar="TIME", help=budget)
+    add("--device", help="cpu, cuda or mps (default: cpu; for the profile paper cuda where there is a card)")
     add("--jobs", type=int, help="runs at a time (default: one per core; one on a GPU)")
     engines = "processes of this machine, or Ray's workers on this or many machines (extra cluster)"
     add("--engine", choices=("processes", "ray"), default="processes", help=engines)
     shard = "compute the I-th of N parts of the runs and nothing else, for job arrays"
     add("--shard", metavar="I/N", help=shard)
-    out = "where figures and report go (default: figures/ of the checkout, figures/PROFILE for all but smoke)"
+    out = "where figures and report go (default: figures/here/, which git ignores; with --committed figures/)"
     add("--out", metavar="FOLDER", help=out)
     for flag, text in (
         ("--svg", "write every picture as SVG too"),
         ("--open", "open the report in a browser at the end"),
         ("--quiet", "no progress bar"),
+        ("--yes", "fetch missing data and weights of the profile paper without asking, also more than 5 GB"),
         ("--dry-run", "list every run with its time and memory and what is not here; run nothing"),
         ("--committed", "draw the committed numbers of the profile, such as mini; no run, no data set"),
     ):
@@ -61,44 +61,119 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=reproduce)
 
 
+def _seed(text: str) -> int | str:
+    if text != "all" and not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no seed; write all, or numbers such as 0 1 2")
+    return text if text == "all" else int(text)
+
+
+def _seconds(text: str) -> float:
+    """``30m`` -> 1800."""
+    if not text[:-1].isdigit() or text[-1] not in _UNITS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; write it as 90s, 30m or 2h")
+    return float(text[:-1]) * _UNITS[text[-1]]
+
+
 def reproduce(options: argparse.Namespace) -> int:
     """Compute, draw, write, compare; prints where the report is. Of a shard, compute only."""
+    start = time.monotonic()
     profile = profile_name(options.profile)
-    folder = Path(options.out) if options.out else figures_folder(profile)
+    options.device = chosen_device(options.device, profile)
+    folder = Path(options.out) if options.out else figures_folder(profile, here=not options.committed)
     pictures = ("pdf", "png", "svg") if options.svg else ("pdf", "png")
     if options.committed:
         return _draw_committed(profile, options, folder, pictures)
     items = _with_runs(find_items(options.items), profile)
-    seeds = tuple(options.seeds) if options.seeds else SEEDS
+    seeds = tuple(seed for seed in options.seeds or () if seed != "all") or SEEDS
+    first = None if options.seeds else 1
     if not options.dry_run:
         check_writable(folder)
     store = Store()
-    configs = list(dict.fromkeys(config for _, _, config in runs_of(items, profile, seeds, device=options.device)))
+    configs = [config for _, _, config in runs_of(items, profile, seeds, first, device=options.device)]
+    configs = list(dict.fromkeys(configs))
     if options.shard:
         configs = _part(configs, options.shard)
     if options.dry_run:
         return list_costs(configs, store)
-    check_inputs(not_stored(configs, store))
+    missing = not_stored(configs, store)
+    fetch_missing(missing if profile == "paper" else [], options.yes)
+    check_inputs(missing)
     workers = options.jobs or (1 if options.device != "cpu" else os.cpu_count() or 1)
-    _announce(items, configs, store, workers, profile)
-    start = time.perf_counter()
+    _announce(items, configs, missing, workers, profile)
+    if options.shard or options.engine == "ray":
+        _compute_only(configs, store, options)
+        missing = []
+    if options.shard:
+        rest = "when all shards are, `fedcopl-lab reproduce` draws them"
+        print(f"shard {options.shard}: {len(configs)} runs are stored; {rest}")
+        return 0
+    drawing = Drawing(items, profile, seeds, options.device, store, folder, pictures)
+    order = _in_item_order(drawing, missing)
+    if options.budget is not None:
+        order = takewhile(
+            lambda _: time.monotonic() < start + options.budget, chain(order, _for_claims(drawing, missing))
+        )
+    else:
+        workers = min(workers, len(missing) or 1)
+    _compute_and_draw(drawing, missing, order, workers, options.quiet)
+    print("\n".join(drawing.finish()))
+    print(f"took {time.monotonic() - start:.0f} s")
+    _show(drawing.report, options.open)
+    return 0
+
+
+def _compute_only(configs: Sequence[RunConfig], store: Store, options: argparse.Namespace) -> None:
     if options.engine == "ray":
         from fedcopl_lab.extras.cluster import ray_sweep
 
-        runs = ray_sweep(configs, store, options.jobs, not options.quiet)
+        ray_sweep(configs, store, options.jobs, not options.quiet)
     else:
         from fedcopl_lab.engine import sweep
 
-        runs = sweep(configs, store, workers, not options.quiet)
-    if options.shard:
-        rest = "when all shards are, `fedcopl-lab reproduce` draws them"
-        print(f"shard {options.shard}: {len(runs)} runs are stored; {rest}")
-        return 0
-    computed = time.perf_counter() - start
-    report = _write(items, profile, seeds, options.device, store, runs, folder, pictures)
-    print(f"runs: {computed:.0f} s, figures and report: {time.perf_counter() - start - computed:.0f} s")
-    _show(report, options.open)
-    return 0
+        sweep(configs, store, options.jobs or (1 if options.device != "cpu" else None), not options.quiet)
+
+
+def _compute_and_draw(
+    drawing: Drawing, missing: Sequence[RunConfig], order: Iterator[RunConfig], workers: int, quiet: bool
+) -> None:
+    """Workers compute without a stop; meanwhile each item is drawn as soon as its runs are there."""
+    from fedcopl_lab.engine import computed
+
+    with (
+        tqdm(total=len(missing), unit="run", disable=quiet or not missing) as bar,
+        closing(computed(order, drawing.store, workers)) as runs,
+    ):
+        early = [next(runs, None)] if workers > 1 else []  # the workers begin; the first pictures come meanwhile
+        bar.set_description(drawing.begin(missing))
+        print(f"report: {drawing.report}, written again as tables and figures come")
+        for config in chain(early, runs):
+            if config is not None:
+                bar.total = max(bar.total, bar.n + 1)
+                bar.update()
+                bar.set_description(drawing.add(config))
+
+
+def _in_item_order(drawing: Drawing, missing: Sequence[RunConfig]) -> Iterator[RunConfig]:
+    """Each missing run once; of an item the longest first, so that no worker ends alone with a long one.
+
+    On a card runs of one data set and model follow each other.
+    """
+    from fedcopl_lab.engine import same_tokens
+
+    left = set(missing)
+    for item in drawing.items:
+        wanted = left & set(drawing.wanted(item))
+        left -= wanted
+        length = {config: -config.rounds * config.local_epochs for config in wanted}
+        yield from sorted(wanted, key=lambda config: (*same_tokens(config), length[config], key_of(config)))
+
+
+def _for_claims(drawing: Drawing, asked_for: Sequence[RunConfig]) -> Iterator[RunConfig]:
+    """Runs that settle claims, without those that are under way."""
+    profile = drawing.profile
+    for config in runs_to_settle(profile, drawing.store, committed_seconds(profile)):
+        if (wanted := replace(config, device=drawing.device)) not in asked_for:
+            yield wanted
 
 
 def _draw_committed(profile: str, options: argparse.Namespace, folder: Path, pictures: tuple[str, ...]) -> int:
@@ -141,66 +216,17 @@ def _with_runs(items: Sequence[Item], profile: str) -> tuple[Item, ...]:
     return known
 
 
-def _write(
-    items: Sequence[Item],
-    profile: str,
-    seeds: Sequence[int],
-    device: str,
-    store: Store,
-    runs: Sequence[Run],
-    folder: Path,
-    pictures: tuple[str, ...],
-) -> Path:
-    from fedcopl_lab.report import against_committed, save_item, write_report
-
-    origins = run_table(runs)
-    numbers = {item.id: collect(item, profile, seeds, store, device=device) for item in items}
-    for item in items:
-        used = origins[origins["key"].isin(numbers[item.id]["key"])]
-        save_item(item, numbers[item.id], used, folder, profile, pictures)
-    found = verdicts(profile, store, seeds, device=device)
-    report = write_report(folder, items, numbers, origins, profile, found)
-    try:
-        print(_agreement(against_committed(pd.concat(numbers.values()), measured(profile))))
-        print(_same_verdicts(found, profile))
-    except FedCoPLError as nothing_committed:
-        print(nothing_committed)
-    return report
-
-
-def _same_verdicts(found: pd.DataFrame, profile: str) -> str:
-    both = same_verdicts(found, measured_claims(profile))
-    off = both[~both["same"]].to_dict("records")
-    changed = "".join(f"; {row['number']}: {row['committed']} -> {row['fresh']}" for row in off)
-    return f"against the committed verdicts: {len(both) - len(off)} of {len(both)} claims the same{changed}"
-
-
-def _agreement(table: pd.DataFrame) -> str:
-    if table.empty:
-        return "no committed number to compare with"
-    exact = int((table["verdict"] == "exact").sum())
-    off = table[table["verdict"] == "differs"]
-    text = f"against the committed numbers: {exact} of {len(table)} cells exact, {len(off)} outside tolerance"
-    return text + ("; another processor rounds differently, see the report" if len(off) else "")
-
-
-def _announce(items: Sequence[Item], configs: Sequence[RunConfig], store: Store, jobs: int, profile: str) -> None:
-    missing = not_stored(configs, store)
+def _announce(
+    items: Sequence[Item], configs: Sequence[RunConfig], missing: Sequence[RunConfig], jobs: int, profile: str
+) -> None:
     print(
         f"{len(items)} tables and figures in profile {profile}: {len(configs)} runs, {len(missing)} of them to compute"
     )
     if missing:
-        print(
-            f"about {_minutes(missing, jobs)} on {jobs} process(es); stop at any time, the next call goes on from there"
+        seconds = sum(map(committed_seconds(profile), missing)) / jobs + 8  # every worker loads torch once
+        took = (
+            "an unknown time (no run of this profile has been timed)"
+            if math.isnan(seconds)
+            else (f"{max(1, round(seconds / 60))} min")
         )
-
-
-def _minutes(missing: Sequence[RunConfig], jobs: int) -> str:
-    """From the committed timings: per method where that run was timed, else the mean of all."""
-    try:
-        timed = measured_runs(missing[0].profile).groupby("method")["seconds"].mean()
-    except FedCoPLError:
-        return "an unknown time (no run of this profile has been timed)"
-    seconds = sum(float(timed.get(config.method, timed.mean())) for config in missing) / jobs
-    start_up = 8.0  # every worker loads torch once
-    return f"{max(1, round((seconds + start_up) / 60))} min"
+        print(f"about {took} on {jobs} process(es); stop at any time, the next call goes on from there")

@@ -41,7 +41,10 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
     return settings
 
 
-def figures_folder(profile: str = "smoke") -> Path:
-    """``figures/`` of the checkout, else of the current folder; ``figures/PROFILE`` for all but smoke."""
-    folder = (checkout_root() or Path.cwd()) / "figures"
+def figures_folder(profile: str = "smoke", here: bool = False) -> Path:
+    """``figures/`` of the checkout, else of the current folder; ``figures/PROFILE`` for all but smoke.
+
+    What this machine computes goes to ``figures/here``, which git ignores, so that the committed files stay.
+    """
+    folder = (checkout_root() or Path.cwd()) / "figures" / ("here" if here else "")
     return folder if profile == "smoke" else folder / profile

@@ -14,6 +14,7 @@ from fedcopl_lab.config._presets import (
     cpl_levels,
 )
 from fedcopl_lab.config._prompt_config import PRIVATE_NOISE, PromptConfig
+from fedcopl_lab.config._registered import REGISTERED, Registered, settings_like
 from fedcopl_lab.config._run_config import NUMERICS, STORED_NAMES, RunConfig, run_key
 from fedcopl_lab.config._sage_config import KAPPA_STAR, READERS, SAGE_METHODS, SageConfig, SageMethodName, readers_of
 from fedcopl_lab.config._settings import PromptSettings, SageSettings
@@ -29,12 +30,14 @@ __all__ = [
     "PRIVATE_NOISE",
     "PROFILES",
     "READERS",
+    "REGISTERED",
     "SAGE_AUTHORS_MODE",
     "SAGE_METHODS",
     "SAGE_PROFILES",
     "STORED_NAMES",
     "PromptConfig",
     "PromptSettings",
+    "Registered",
     "RunConfig",
     "SageConfig",
     "SageMethodName",
@@ -48,4 +51,5 @@ __all__ = [
     "readers_of",
     "run_key",
     "setting_names",
+    "settings_like",
 ]

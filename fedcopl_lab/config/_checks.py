@@ -9,6 +9,7 @@ from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.config._registered import REGISTERED
 
 _T = TypeVar("_T")
 _Test = Callable[[Any], bool]
@@ -44,10 +45,10 @@ def check(name: str, value: Any, holds: _Test, expected: str) -> None:
 
 
 def choices_of(annotation: Any) -> tuple[Any, ...]:
-    """The values that a type of literals, or of literals and None, allows; empty for other types."""
+    """The values that a type of literals, or of literals and None, names; empty for other types."""
     arms = [annotation, *get_args(annotation)]
     literals = next((get_args(arm) for arm in arms if get_origin(arm) is Literal), ())
-    return (*literals, None) if literals and get_origin(annotation) is not Literal else literals
+    return (*literals, None) if literals and NoneType in arms else literals
 
 
 def check_fields(settings: Any, name_of: Callable[[str], str] = str) -> None:
@@ -60,7 +61,7 @@ def check_fields(settings: Any, name_of: Callable[[str], str] = str) -> None:
     for field in dataclasses.fields(settings):
         name, value, optional = name_of(field.name), getattr(settings, field.name), NoneType in get_args(field.type)
         choices = choices_of(field.type)
-        if choices and value not in choices:
+        if choices and value not in choices and not (name == "method" and value in REGISTERED):
             raise FedCoPLError(f"{name}={value!r} is unknown; choose one of {', '.join(map(str, choices))}")
         if field.type is str:
             check(name, value, lambda v: isinstance(v, str) and v != "", "a name in quotes")
@@ -98,7 +99,7 @@ _RANGES: tuple[tuple[tuple[str, _Test], str], ...] = (
     (("a positive Dirichlet concentration", _POSITIVE[1]), "beta alpha"),
     (_POSITIVE, "fedmatch_lambda_s"),
     (("a regularisation of 0.006 or more", lambda v: 0.006 <= v < math.inf), "ot_epsilon"),
-    (_FROM_ZERO, "weight_decay prox_mu cache_weight cache_sharpness ot_threshold kappa lambda_u fedprox_mu"),
+    (_FROM_ZERO, "weight_decay prox_mu cache_weight cache_sharpness cpl_gamma ot_threshold kappa lambda_u fedprox_mu"),
     (_FROM_ZERO, "fedmatch_lambda_i fedmatch_lambda_a fedmatch_lambda_l2 fedmatch_lambda_l1 fedmatch_zero"),
     (_FROM_ZERO, "fedmatch_unsent fedlabel_lambda_u fedlabel_lambda_c fedlabel_pull fedloke_entropy"),
 )

@@ -9,8 +9,9 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import _presets as presets
 from fedcopl_lab.config._checks import check_known, did_you_mean, pick
 from fedcopl_lab.config._prompt_config import PromptConfig, PromptMethodName
-from fedcopl_lab.config._run_config import RunConfig, current_names, flat_defaults, from_flat
-from fedcopl_lab.config._sage_config import SAGE_METHODS, SageConfig, SageMethodName, readers_of
+from fedcopl_lab.config._registered import REGISTERED, Registered, settings_like
+from fedcopl_lab.config._run_config import RunConfig, current_names, flat_defaults, from_flat, from_stored
+from fedcopl_lab.config._sage_config import READERS, SAGE_METHODS, TOGETHER, SageConfig, SageMethodName, readers_of
 from fedcopl_lab.config._settings import Mode, PromptSettings, SageSettings, Unread
 
 
@@ -34,7 +35,8 @@ def configure(
 
     Args:
         profile: ``"smoke"``, ``"mini"`` or ``"paper"``; None takes ``$FEDCOPL_LAB_PROFILE`` or ``"smoke"``.
-        method: a method of FedCoPL's tables (:data:`METHODS`) or of SAGE's (:data:`SAGE_METHODS`).
+        method: a method of FedCoPL's tables (:data:`METHODS`), of SAGE's (:data:`SAGE_METHODS`), or one that
+            :func:`fedcopl_lab.methods.register` entered.
         mode: ``"paper"``, one setting for all methods as the papers' tables compare them; ``"authors"`` for the
             released code's behaviour (:data:`AUTHORS_MODE`, :data:`SAGE_AUTHORS_MODE`); ``"native"`` for each FedCoPL
             baseline's own defaults (:data:`NATIVE_MODE`).
@@ -55,16 +57,20 @@ def configure(
 
     Shown in notebook ``00_quickstart``.
     """
-    check_known(method, (*presets.METHODS, *SAGE_METHODS), "method")
+    check_known(method, (*presets.METHODS, *SAGE_METHODS, *REGISTERED), "method")
     for given, choices, what in ((mode, get_args(Mode), "mode"), (unread, get_args(Unread), "unread")):
         if given not in choices:
             raise FedCoPLError(f"{what}={given!r} is unknown; choose one of {', '.join(choices)}")
     name = profile or os.environ.get("FEDCOPL_LAB_PROFILE") or "smoke"
-    if method in SAGE_METHODS:
-        changes = _known_settings(settings, SageConfig, method, unread)
-        return from_flat(SageConfig, {"profile": name, "method": method, **_sage_preset(name, mode, changes)})
-    changes = _known_settings(settings, PromptConfig, method, unread)
-    return from_flat(PromptConfig, {"profile": name, "method": method, **_prompt_preset(name, method, mode, changes)})
+    like = settings_like(method)
+    if method in REGISTERED:
+        settings = {**REGISTERED[method].preset, **settings}
+    if like in SAGE_METHODS:
+        alone = {"clients_per_forward": 1} if method in REGISTERED else {}  # its hooks may want one client at a time
+        changes = alone | _known_settings(settings, SageConfig, like, unread)
+        return from_flat(SageConfig, {"profile": name, "method": method, **_sage_preset(name, like, mode, changes)})
+    changes = _known_settings(settings, PromptConfig, like, unread)
+    return from_flat(PromptConfig, {"profile": name, "method": method, **_prompt_preset(name, like, mode, changes)})
 
 
 def profile_name(profile: str | None = None) -> str:
@@ -79,8 +85,11 @@ def profile_name(profile: str | None = None) -> str:
 
 
 def config_from(settings: Mapping[str, Any]) -> RunConfig:
-    """The configuration that :meth:`RunConfig.as_dict` wrote."""
-    return from_flat(SageConfig if settings.get("method") in SAGE_METHODS else PromptConfig, settings)
+    """The configuration that :meth:`RunConfig.as_dict` wrote; that of a method which is not registered can be read."""
+    method = settings.get("method")
+    if isinstance(method, str) and method not in (*presets.METHODS, *SAGE_METHODS, *REGISTERED):
+        REGISTERED[method] = Registered(like="FedCoPL" if "clip" in settings else "SAGE")
+    return from_stored(SageConfig if settings_like(str(method)) in SAGE_METHODS else PromptConfig, settings)
 
 
 def setting_names(kind: type[RunConfig] | None = None) -> set[str]:
@@ -90,6 +99,8 @@ def setting_names(kind: type[RunConfig] | None = None) -> set[str]:
 
 def _prompt_preset(name: str, method: str, mode: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     preset = {**pick(presets.PROFILES, name, "profile"), **presets.METHODS[method]}
+    if name == "paper" and changes.get("dataset") in presets.PAPER_CLIENTS:
+        preset["n_clients"] = presets.PAPER_CLIENTS[changes["dataset"]]
     preset |= {"authors": presets.AUTHORS_MODE, "native": presets.NATIVE_MODE[method]}.get(mode, {})
     if changes.get("scheme", "dirichlet") != "dirichlet":
         preset["beta"] = None
@@ -101,15 +112,25 @@ def _prompt_preset(name: str, method: str, mode: str, changes: Mapping[str, Any]
     return preset
 
 
-def _sage_preset(name: str, mode: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    preset = dict(pick(presets.SAGE_PROFILES, name, "profile"))
-    if name == "paper" and changes.get("dataset") in presets.PAPER_ROUNDS:
-        preset["rounds"] = presets.PAPER_ROUNDS[changes["dataset"]]
+def _sage_preset(name: str, method: str, mode: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    preset = {**pick(presets.SAGE_PROFILES, name, "profile"), **presets.SAGE_METHOD_PRESETS.get(method, {})}
+    if name == "paper":
+        preset |= presets.SAGE_PAPER_METHODS.get(method, {})
+        if changes.get("dataset") in presets.PAPER_ROUNDS:
+            preset["rounds"] = presets.PAPER_ROUNDS[changes["dataset"]]
     if mode == "authors":
         preset |= presets.SAGE_AUTHORS_MODE
+        if changes.get("device", "cpu").startswith("cuda"):
+            preset["precision"] = "tf32"  # torch's default for convolutions, which the released code leaves as it is
     if changes.get("scheme") == "iid":
         preset["alpha"] = None
-    return {**preset, **changes}
+    if changes.get("label_fraction") is not None:  # a share takes the place of the profile's number per class
+        preset["labelled_per_class"] = None
+    preset |= changes
+    alone = any(preset.get(setting, needed) != needed for setting, needed in TOGETHER.items())
+    if alone or method not in READERS["clients_per_forward"]:
+        preset["clients_per_forward"] = changes.get("clients_per_forward", 1)
+    return preset
 
 
 def _known_settings(given: Mapping[str, Any], kind: type[RunConfig], method: str, unread: Unread) -> dict[str, Any]:
@@ -119,7 +140,8 @@ def _known_settings(given: Mapping[str, Any], kind: type[RunConfig], method: str
         if name not in known and (name not in elsewhere or unread == "refuse"):
             other = f" of {method}, though of other methods" if name in elsewhere else ""
             raise FedCoPLError(f"unknown setting {name!r}{other}{did_you_mean(name, known)}")
-        if name in known and (unread == "refuse" or method in (readers_of(name) or (method,))):
+        readers = readers_of(name) if kind is SageConfig else None
+        if name in known and (unread == "refuse" or readers is None or method in readers):
             found[name] = value
     return found
 

@@ -42,8 +42,17 @@ PromptProx as in FedOTP's repository, the one public implementation; pFedPrompt 
 The codes also crop and flip training images at random and compute in half precision; here neither is done.
 """
 
+PAPER_CLIENTS: Mapping[str, int] = MappingProxyType(_PROMPTING["paper_clients"])
+"""[K] clients of the data sets in FedCoPL's profile ``"paper"`` that have other numbers than the profile says."""
+
 SAGE_PROFILES: Presets = MappingProxyType(_SAGE["profiles"])
 """The profiles of SAGE and its baselines."""
+
+SAGE_METHOD_PRESETS: Presets = MappingProxyType(_SAGE["methods"])
+"""What each of SAGE's methods changes in every profile."""
+
+SAGE_PAPER_METHODS: Presets = MappingProxyType(_SAGE["paper_methods"])
+"""What each of SAGE's methods changes in the profile ``"paper"``: its public code's numbers of rounds."""
 
 PAPER_ROUNDS: Mapping[str, int] = MappingProxyType(_SAGE["paper_rounds"])
 """[T] rounds of each data set in SAGE's profile ``"paper"``."""
@@ -58,14 +67,14 @@ CPL_LEVELS: Mapping[str, tuple[float, float]] = MappingProxyType(
 
 
 def cpl_levels(config: PromptConfig, n_classes: int) -> tuple[float, float]:
-    """CPL's quantiles (alpha, beta) of a run: its own, else the data set's, else (0.75, 1 - 2 / C).
+    """CPL's quantiles (alpha, beta) of a run: its own, else the data set's, else (0.75, 1 - gamma / C).
 
-    The last is CPL's advice for new data, beta = 1 - g / C with g from 1 to 3.
+    The last is CPL's advice for new data, with gamma from 1 to 3.
 
     >>> cpl_levels(configure("smoke"), 10)
-    (0.75, 0.8)
+    (0.75, 0.9)
     """
-    alpha, beta = CPL_LEVELS.get(config.dataset, (0.75, 1 - 2 / n_classes))
+    alpha, beta = CPL_LEVELS.get(config.dataset, (0.75, 1 - config.cpl_gamma / n_classes))
     return (
         alpha if config.cpl_alpha is None else config.cpl_alpha,
         max(beta, 0.0) if config.cpl_beta is None else config.cpl_beta,

@@ -1,11 +1,19 @@
 """FedCoPL's half: the settings of federated prompt tuning, whichever labeller and trainer a run combines."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal
 
 from fedcopl_lab.config._run_config import Rules, RunConfig
 
-PromptMethodName = Literal["zero-shot", "PromptFL", "PromptProx", "pFedPrompt", "FedOTP", "FedCoPL"]
+PromptMethodName = Literal[
+    "zero-shot", "PromptFL", "PromptProx", "pFedPrompt", "FedOTP", "FedCoPL",
+    "FedPGP", "FedTPG", "LinearHead", "ClassMeans", "FedCOF",
+]  # fmt: skip
+OURS = ("FedPGP", "FedTPG", "LinearHead", "ClassMeans", "FedCOF")
+"""Methods that are not the paper's, with CoPL's labels beside FedCoPL."""
+
 Labeller = Literal["none", "FPL", "CPL", "CoPL", "UPL", "true"]
 CountNoise = Literal["none", "laplace", "gaussian", "half", "uniform", "shuffled"]
 TestSplit = Literal["own_masks", "same_proportions", "independent"]
@@ -20,16 +28,17 @@ class PromptConfig(RunConfig):
 
     >>> config = configure("smoke", method="FedCoPL", beta=0.1, seed=1)
     >>> config.rounds, config.n_clients
-    (4, 5)
+    (8, 5)
     """
 
-    method: PromptMethodName
+    method: PromptMethodName | str  # or a registered name
     seed_scope: Literal["everything", "prompts"] = "everything"  # "prompts": as the released code, row 25
     # data and federation
     clip: str
     scheme: Literal["dirichlet", "quantity", "iid"] = "dirichlet"
     beta: float | None = 0.1
     fraction: float | None = None  # share of the classes a client owns; quantity split only
+    class_order: Literal["drawn", "by_number"] = "drawn"  # quantity split: in which classes go to clients
     partition_mode: Literal["paper", "authors"] = "paper"
     test_split: TestSplit | None = None  # None: the scheme's own
     min_train: int
@@ -56,18 +65,21 @@ class PromptConfig(RunConfig):
     allocation: Literal["paper", "authors", "none"] = "paper"
     unseen_class: Literal["zero", "authors_quota"] = "zero"
     candidates: Literal["argmax", "any"] = "argmax"
-    shots: int  # images per class that FPL, CPL and UPL take
+    shots: int | None = None  # images per class that FPL, CPL and UPL take; None: all that are predicted as it
     label_scope: Literal["client", "global"] = "client"  # shots of every client, or of all clients together
     overflow: Literal["none", "next_best"] = "none"  # FPL: where an image goes that its class has no room for
     upl_confident: float | None = None  # UPL adds every image above this confidence (0.9 in its code); None: off
     cpl_alpha: float | None = None  # CPL's quantile within an image; None: the data set's, see CPL_LEVELS
     cpl_beta: float | None = None  # CPL's quantile between images; None: the same
+    cpl_gamma: float = 1.0  # CPL's quantile between images is 1 - gamma / C on a set without one of its own
+    candidate_scope: Literal["client", "global"] = "global"  # CPL's quantiles: of a client's scores, or of all clients'
     count_noise: CountNoise = "none"  # what happens to the counts that CoPL's clients upload
     epsilon: float | None = None  # privacy of "laplace" and "gaussian" noise; an image changes one count by 1
     # trainers
     prox_mu: float = 0.5  # [mu] of PromptProx
     prox_gradient: bool = True  # False: the term is in the printed loss only, as in the public code
     cache_weight: float = 1.0  # [a] of pFedPrompt: the local cache's part of the logits
+    cache_votes: Literal["mean", "sum"] = "mean"  # of a class's cached images; "sum" grows with their number
     cache_sharpness: float = 5.5  # [b] of pFedPrompt: how fast a cached image loses influence with distance
     ot_mass: float = 0.8  # [gamma] of FedOTP: the share of the mass that is moved
     ot_epsilon: float = 0.1  # FedOTP: strength of the entropic regularisation
@@ -77,6 +89,15 @@ class PromptConfig(RunConfig):
     clients_per_forward: int = 1  # clients whose batches share a forward pass: changes rounding and memory
     precision: Literal["fp32", "tf32", "bf16"] = "fp32"  # of training; labels and tests stay fp32
     weights: Literal["pretrained", "random"] = "pretrained"  # "random": for timing only, no accuracy means anything
+
+    _ADDED: ClassVar[Mapping[str, tuple[Any, str, str]]] = MappingProxyType(
+        {
+            "class_order": ("by_number", "scheme", "quantity"),
+            "candidate_scope": ("client", "labeller", "CPL"),
+            "cpl_gamma": (2.0, "labeller", "CPL"),
+            "cache_votes": ("sum", "method", "pFedPrompt"),
+        }
+    )
 
     @property
     def label(self) -> str:
@@ -104,6 +125,8 @@ class PromptConfig(RunConfig):
         yield "rounds", (self.rounds == 0) == zero_shot, "0 for zero-shot and at least 1 for a method that trains"
         labellers = "none for zero-shot, and FPL, CPL, CoPL, UPL or true for a method that trains"
         yield "labeller", (self.labeller == "none") == zero_shot, labellers
+        texts = self.modalities != "visual" or self.method not in OURS
+        yield "modalities", texts, f"text or both with {self.method}, whose text side is what it trains"
         yield "beta", self.beta is not None or self.scheme != "dirichlet", "a positive Dirichlet concentration"
         yield "fraction", self.fraction is not None or self.scheme != "quantity", "a share of the classes in (0, 1]"
         alone = "1 with momentum_state='shared', where one buffer goes from client to client"

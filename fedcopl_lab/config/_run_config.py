@@ -5,11 +5,13 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._html import folded, table
 from fedcopl_lab.config._checks import check_fields
+from fedcopl_lab.config._registered import REGISTERED
 
 NUMERICS = 2
 """Raised whenever a change of code changes a result, so that stored runs of older code are not reused."""
@@ -53,6 +55,9 @@ class RunConfig:
     device: str = "cpu"
     threads: int = 1
 
+    _ADDED: ClassVar[Mapping[str, tuple[Any, str, str]]] = MappingProxyType({})
+    """Settings younger than stored runs: what those ran with, and the field and value without which it is not read."""
+
     _SHOWN: ClassVar = ("profile", "dataset", "n_clients", "rounds", "local_epochs", "batch_size", "lr", "seed")
 
     def __post_init__(self) -> None:
@@ -68,7 +73,7 @@ class RunConfig:
     @property
     def clients_per_round(self) -> int:
         """Clients that train in a round: their share, rounded down, and at least one."""
-        return max(int(self.participation * self.n_clients), 1)
+        return max(int(round(self.participation * self.n_clients, 9)), 1)  # 0.29 * 100 is 28.999999999999996
 
     @property
     def label(self) -> str:
@@ -78,6 +83,14 @@ class RunConfig:
     def as_dict(self) -> dict[str, Any]:
         """The configuration as flat plain JSON values, by the names that stored runs have."""
         return {STORED_NAMES.get(name, name): value for name, value in flat(vars(self)).items()}
+
+    def identity(self) -> dict[str, Any]:
+        """What of the configuration a run key is made of: a younger setting counts where it changes a result."""
+        unread = {
+            name for name, (before, field, reader) in self._ADDED.items()
+            if getattr(self, name) == before or getattr(self, field) != reader
+        }  # fmt: skip
+        return {name: value for name, value in self.as_dict().items() if name not in unread}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.profile}: {self.label})"
@@ -108,6 +121,11 @@ def current_names(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {_TODAY.get(name, name): value for name, value in settings.items()}
 
 
+def from_stored(kind: type[_Config], settings: Mapping[str, Any]) -> _Config:
+    """A configuration that was stored, perhaps before some of today's settings existed."""
+    return from_flat(kind, {name: before for name, (before, *_) in kind._ADDED.items()} | dict(settings))
+
+
 def from_flat(kind: type[_Config], settings: Mapping[str, Any]) -> _Config:
     """A configuration from settings by flat name, as :meth:`RunConfig.as_dict` writes them."""
     values = current_names(settings)
@@ -133,11 +151,13 @@ def run_key(config: RunConfig, *, data_sha: str, weights_sha: str) -> str:
     >>> len(run_key(configure("smoke"), data_sha="a", weights_sha="b"))
     16
     """
-    identity = {
+    identity: dict[str, Any] = {
         "numerics": NUMERICS,
-        "config": config.as_dict() | {"device": config.device.split(":")[0]},
+        "config": config.identity() | {"device": config.device.split(":")[0]},
         "data": data_sha,
         "weights": weights_sha,
     }
+    if config.method in REGISTERED:
+        identity["version"] = REGISTERED[config.method].version
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

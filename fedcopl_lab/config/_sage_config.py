@@ -3,9 +3,10 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.config._registered import settings_like
 from fedcopl_lab.config._run_config import MethodSettings, Rules, RunConfig, flat, flat_defaults
 
 SageMethodName = Literal[
@@ -39,8 +40,17 @@ READERS: Mapping[str, tuple[str, ...]] = {
     "pl_bn": (*_FIXMATCH, "FedDure", "FedDB", "SAGE"),
     "kl": (*_FIXMATCH, "FedMatch", "FedLabel", "FedLoKe", "FedDB", "SAGE"),
     "lambda_u": (*_FIXMATCH, "FedLoKe", "FedDure", "FedDB", "SAGE"),
+    "clients_per_forward": ("FedAvg", "FedProx", "FedAvg-SL", *_FIXMATCH, "SAGE"),  # one model and a joint step
 }
 """Field of :class:`SageConfig` that some methods have no use for -> the methods that read it."""
+
+TOGETHER: Mapping[str, Any] = {
+    "bn": "average", "pl_bn": "joint", "momentum_state": "reset", "supervised_schedule": "matched_iterations",
+    "compile": False,
+}  # fmt: skip
+"""What several clients in one pass need: no state of their own, and batches of one size."""
+
+_LATER = {"clients_per_forward": 1, "feddure_mean": "weights"}
 
 
 @dataclass(frozen=True)
@@ -105,6 +115,7 @@ class FedDure(MethodSettings):
     coarse: bool = True  # feedback of the coarse regulator
     feedback: Literal["rise", "fall"] = "rise"  # of the labelled loss; "rise": public code
     fine: bool = True  # trained weights of single images; public code never trains them
+    mean: Literal["images", "weights"] = "weights"  # of the weighted losses: "weights" gives one accepted image all
 
 
 @dataclass(frozen=True)
@@ -127,10 +138,10 @@ class SageConfig(RunConfig):
 
     >>> config = configure("smoke", method="FedMatch", alpha=0.5, fedmatch_helpers=3)
     >>> config.n_clients, config.unlabelled_batch_size, config.fedmatch.helpers
-    (20, 16, 3)
+    (10, 24, 3)
     """
 
-    method: SageMethodName
+    method: SageMethodName | str  # or a registered name
     fedprox: FedProx = FedProx()
     flexmatch: FlexMatch = FlexMatch()
     fedmatch: FedMatch = FedMatch()
@@ -176,9 +187,15 @@ class SageConfig(RunConfig):
     n_probe: int = 512  # images of the test set and of each pool on which the log compares models
     log_both: bool = True  # score weak views with the global model too, where only the log needs it
     # machine
+    clients_per_forward: int = 1  # clients that train in one pass: changes rounding, pays for small and narrow models
     channels_last: bool = True
-    precision: Literal["fp32", "bf16"] = "fp32"  # of training; pseudo-labels, losses and tests stay fp32
+    precision: Literal["fp32", "tf32", "bf16"] = "fp32"  # of training passes and the local labels that they give;
+    # scores by the global model or with running statistics, losses and tests stay fp32. Authors: tf32
     compile: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """See :meth:`RunConfig.as_dict`; later settings are left out where they say what was done before them."""
+        return {name: value for name, value in super().as_dict().items() if _LATER.get(name, ...) != value}
 
     @property
     def label(self) -> str:
@@ -222,10 +239,13 @@ class SageConfig(RunConfig):
             yield "alpha", self.alpha is None, "None with scheme='iid'"
         else:
             yield "alpha", self.alpha is not None, "a positive concentration"
+        for name, needed in TOGETHER.items():
+            alone = self.clients_per_forward == 1 or getattr(self, name) == needed
+            yield "clients_per_forward", alone, f"1 with another {name} than {needed!r}"
 
 
 def readers_of(setting: str) -> tuple[str, ...] | None:
-    """The methods that a setting means something to; None for all.
+    """The methods of SAGE's tables that a setting means something to; None for all.
 
     >>> readers_of("fedprox_mu")
     ('FedProx', 'FedProx+FixMatch')
@@ -238,7 +258,7 @@ def _check_is_read(config: SageConfig) -> None:
     defaults = flat_defaults(SageConfig)
     for name, value in flat(vars(config)).items():
         readers = readers_of(name)
-        if readers is not None and config.method not in readers and value != defaults[name]:
+        if readers is not None and settings_like(config.method) not in readers and value != defaults[name]:
             raise FedCoPLError(
                 f"{name}={value!r} would change nothing in {config.method}; it is read by {', '.join(readers)}: "
                 f"leave it at {defaults[name]!r}"

@@ -38,6 +38,7 @@ class PromptSettings(RunSettings, total=False):
     scheme: Literal["dirichlet", "quantity", "iid"]
     beta: float | None
     fraction: float | None
+    class_order: Literal["drawn", "by_number"]
     partition_mode: Literal["paper", "authors"]
     test_split: TestSplit | None
     min_train: int
@@ -60,17 +61,20 @@ class PromptSettings(RunSettings, total=False):
     allocation: Literal["paper", "authors", "none"]
     unseen_class: Literal["zero", "authors_quota"]
     candidates: Literal["argmax", "any"]
-    shots: int
+    shots: int | None
     label_scope: Literal["client", "global"]
     overflow: Literal["none", "next_best"]
     upl_confident: float | None
     cpl_alpha: float | None
     cpl_beta: float | None
+    cpl_gamma: float
+    candidate_scope: Literal["client", "global"]
     count_noise: CountNoise
     epsilon: float | None
     prox_mu: float
     prox_gradient: bool
     cache_weight: float
+    cache_votes: Literal["mean", "sum"]
     cache_sharpness: float
     ot_mass: float
     ot_epsilon: float
@@ -112,6 +116,7 @@ class SageSettings(RunSettings, total=False):
     feddure_coarse: bool
     feddure_feedback: Literal["rise", "fall"]
     feddure_fine: bool
+    feddure_mean: Literal["images", "weights"]
     feddb_labels: Literal["batch", "round"]
     feddb_weights: Literal["exact", "authors"]
     feddb_momentum: float
@@ -145,6 +150,7 @@ class SageSettings(RunSettings, total=False):
     lambda_u: float
     n_probe: int
     log_both: bool
+    clients_per_forward: int
     channels_last: bool
-    precision: Literal["fp32", "bf16"]
+    precision: Literal["fp32", "tf32", "bf16"]
     compile: bool

@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Bool, Int, UInt8
 from torch import Tensor
 
+from fedcopl_lab._card import onto
+
 LEVELS = 10
 """Levels 1 to 9 are drawn; they are indices of tables with ten rows."""
 
@@ -116,7 +118,7 @@ def apply_operation(name: str, images: Images, levels: Levels, negative: Signs) 
 def move(images: Images, which: Int[Tensor, "n"], levels: Levels, negative: Signs) -> Images:
     """Rotate, shear or shift each image; ``which`` numbers :data:`MOVES`, [n]."""
     _, channels, height, width = images.shape
-    table = _coefficients(height, width).to(images.device)
+    table = _coefficients(height, width, images.device)
     a, b, c, d, e, f = table[which, levels, negative.long()].T[:, :, None, None]
     y = torch.arange(height, device=images.device)[None, :, None]
     x = torch.arange(width, device=images.device)[None, None, :]
@@ -128,13 +130,13 @@ def move(images: Images, which: Int[Tensor, "n"], levels: Levels, negative: Sign
 
 
 @lru_cache(maxsize=4)
-def _coefficients(height: int, width: int) -> Int[Tensor, "moves levels 2 6"]:
+def _coefficients(height: int, width: int, device: torch.device) -> Int[Tensor, "moves levels 2 6"]:
     """Fixed-point affine coefficients by move, level and sign; output pixel -> source pixel."""
     table = [
         [[_fixed(_matrix(name, level, sign, height, width)) for sign in (1, -1)] for level in range(LEVELS)]
         for name in MOVES
     ]
-    return torch.tensor(table)
+    return onto(torch.tensor(table), device)
 
 
 def _matrix(name: str, level: int, sign: int, height: int, width: int) -> tuple[float, ...]:
@@ -161,10 +163,16 @@ def _fixed(matrix: tuple[float, ...]) -> list[int]:
 
 def _blend(other: Tensor, images: Tensor, levels: Tensor) -> Tensor:
     """Between a degenerate image and the image itself, as float32 rounds it."""
-    factors = torch.tensor([float(level) * 0.9 / 10 + 0.05 for level in range(LEVELS)], dtype=torch.float64)
-    factor = factors.to(torch.float32).to(images.device)[levels][:, None, None, None]
+    factor = _factors(images.device)[levels][:, None, None, None]
     base = other.short()
     return (base.float() + factor * (images.short() - base).float()).to(torch.uint8)
+
+
+@lru_cache(maxsize=2)
+def _factors(device: torch.device) -> Tensor:
+    """How much of the image itself is left, by level; float32 rounded from double."""
+    factors = torch.tensor([float(level) * 0.9 / 10 + 0.05 for level in range(LEVELS)], dtype=torch.float64)
+    return onto(factors.to(torch.float32), device)
 
 
 def _grey(images: Tensor) -> Tensor:

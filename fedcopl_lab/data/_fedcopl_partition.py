@@ -25,8 +25,9 @@ from fedcopl_lab.data._shard import (
 if TYPE_CHECKING:
     DirichletTestSplit: TypeAlias = Literal["own_masks", "same_proportions"]
     QuantityTestSplit: TypeAlias = Literal["independent", "same_proportions"]
+    ClassOrder: TypeAlias = Literal["drawn", "by_number"]
 else:
-    DirichletTestSplit = QuantityTestSplit = str  # as Mode
+    DirichletTestSplit = QuantityTestSplit = ClassOrder = str  # as Mode
 
 BothLabels: TypeAlias = tuple[Labels, Labels]
 Drawn: TypeAlias = tuple[list[Shard], int]  # an accepted draw, and how many were thrown away before it
@@ -123,6 +124,7 @@ def quantity_partition(
     min_train: int = 1,
     min_test: int = 0,
     test_split: QuantityTestSplit = "independent",
+    class_order: ClassOrder = "drawn",
     max_redraws: int = 1000,
 ) -> list[Shard]:
     """Split the images so that every client sees a fixed share of the classes.
@@ -139,6 +141,9 @@ def quantity_partition(
             their order, as the released code.
         test_split: ``"independent"`` draws the numbers of test images separately, as the released code does, so that
             a client's class mix differs between training and test; ``"same_proportions"`` as there.
+        class_order: ``"drawn"`` goes through the classes in an order from the seed, so that seeds differ in the classes
+            that share a client; ``"by_number"`` gives the first client the first classes under every seed, as the
+            released code and so mode ``"authors"`` always does.
 
     >>> quantity_partition([0] * 40 + [1] * 40, [0, 1], n_clients=2, fraction=0.5)
     [Shard(40 train, 1 test), Shard(40 train, 1 test)]
@@ -146,20 +151,32 @@ def quantity_partition(
     Shown in notebook ``fedcopl_main_table1``.
     """
     least = Minimums({"train": min_train, "test": min_test}, max_redraws)
-    return draw_quantity((train_labels, test_labels), n_clients, fraction, seed, mode, test_split, least)[0]
+    labels = train_labels, test_labels
+    return draw_quantity(labels, n_clients, fraction, seed, mode, test_split, least, class_order)[0]
 
 
 def draw_quantity(
-    labels: BothLabels, n_clients: int, fraction: int | float, seed: int, mode: Mode, test_split: str, least: Minimums
+    labels: BothLabels,
+    n_clients: int,
+    fraction: int | float,
+    seed: int,
+    mode: Mode,
+    test_split: str,
+    least: Minimums,
+    class_order: str,
 ) -> Drawn:
     """:func:`quantity_partition` together with the number of draws that were thrown away."""
     classes = images_by_class(*labels, n_clients)
     if not 0 < fraction <= 1:
         raise FedCoPLError(f"fraction={fraction} is not in (0, 1]; choose the share of classes, such as 0.2")
     _check_test_split(test_split, "independent")
+    if class_order not in ("drawn", "by_number"):
+        raise FedCoPLError(f"class_order={class_order!r} is unknown; choose 'drawn' or 'by_number'")
     least.check(n_clients, *classes)
     stream = _stream(seed, mode, "quantity", len(classes[0]))
     owners = _owners(len(classes[0]), n_clients, float(fraction), mode)
+    if class_order == "drawn" and mode == "paper":
+        owners = [owners[place] for place in stream.permutation(len(owners))]
     idle = n_clients - len({client for chosen in owners for client in chosen})
     if idle and least.images["train"] > 0:
         raise FedCoPLError(

@@ -1,24 +1,43 @@
 """A user's own images, one folder per class, as a data set."""
 
 import hashlib
+import warnings
 from collections import Counter
+from functools import lru_cache
 from pathlib import Path
 
+from PIL import Image
+
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.data._image_source import ImageSource, file_source, image_names
+from fedcopl_lab.data._image_source import ImageSource, file_source
 from fedcopl_lab.data._manifests import Manifest, training_first_sha256
+
+_NAMED = 10  # of the files that are left out
+_NOT_DECODED = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"}
 
 Named = list[tuple[str, str]]  # images and their class folders
 
 
 def own_folder(path: str) -> tuple[Manifest, ImageSource]:
-    """Images of ``folder:PATH``: PATH/train/CLASS and PATH/test/CLASS, or PATH/CLASS, every third one a test image."""
+    """Images of ``folder:PATH``: PATH/train/CLASS and PATH/test/CLASS, or PATH/CLASS, every third one a test image.
+
+    Every file that Pillow reads is an image; a warning names what is left out. Hidden files are passed over.
+    """
     root = Path(path).expanduser()
     if not root.is_dir():
         raise FedCoPLError(f"{path!r} is no folder; give a folder with one folder of images per class")
     root = root.resolve()
     split = (root / "train").is_dir() and (root / "test").is_dir()
-    train, test = (_listed(root, "train"), _listed(root, "test")) if split else _every_third(_listed(root, ""))
+    left_out = [entry.name for entry in _seen(root) if split and entry.name not in ("train", "test")]
+    parts = [_listed(root, part, left_out) for part in (("train", "test") if split else ("",))]
+    train, test = parts if split else _every_third(parts[0])
+    if left_out:
+        more = f" and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
+        warnings.warn(
+            f"{root}: left out {', '.join(left_out[:_NAMED])}{more}; images are files in class folders, with an ending "
+            "that Pillow reads",
+            stacklevel=2,
+        )
     classes = sorted({label for _, label in (*train, *test)})
     if len(classes) < 2:
         raise FedCoPLError(f"{root} has images of {len(classes)} class(es); expected two class folders or more")
@@ -32,11 +51,28 @@ def own_folder(path: str) -> tuple[Manifest, ImageSource]:
     return manifest, file_source(manifest, root, *numbered)
 
 
-def _listed(root: Path, part: str) -> Named:
-    base = root / part
-    prefix = f"{part}/" if part else ""
-    folders = sorted(entry for entry in base.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-    return [(f"{prefix}{entry.name}/{image}", entry.name) for entry in folders for image in image_names(entry)]
+def _listed(root: Path, part: str, left_out: list[str]) -> Named:
+    """Images of one part by class folder; what is no image in a class folder goes on the other list."""
+    images: Named = []
+    for folder in _seen(root / part):
+        name = str(folder.relative_to(root))
+        inside = _seen(folder) if folder.is_dir() else []
+        read = [entry.name for entry in inside if entry.is_file() and entry.suffix.lower() in _read_by_pillow()]
+        images += [(f"{name}/{image}", folder.name) for image in read]
+        left_out += [f"{name}/{entry.name}" for entry in inside if entry.name not in read]
+        left_out += [] if read else [f"{name} (a class folder without images)" if folder.is_dir() else name]
+    return images
+
+
+def _seen(folder: Path) -> list[Path]:
+    return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
+
+
+@lru_cache
+def _read_by_pillow() -> frozenset[str]:
+    """Endings of the files that Pillow decodes by itself."""
+    known = Image.registered_extensions().items()  # also opens what needs another program, or is only recognised
+    return frozenset(ending for ending, kind in known if kind in Image.OPEN and kind not in _NOT_DECODED)
 
 
 def _every_third(listed: Named) -> tuple[Named, Named]:

@@ -25,6 +25,7 @@ class PartitionOptions(TypedDict, total=False):
     min_train: int | None
     min_test: int | None
     test_split: str | None
+    class_order: str
     labelled_per_class: int | None
 
 
@@ -52,7 +53,8 @@ def partition(
         seed: the partition's seed.
         mode: ``"paper"``, or ``"authors"`` for what the released code does, ``seed=0`` being its own.
         options: FedCoPL: ``fraction``, ``min_train``, ``min_test``, ``test_split``, see :func:`fedcopl_federation`.
-            SAGE: ``min_train``, ``labelled_per_class``, see :func:`sage_federation`.
+            And ``class_order`` of the quantity split. SAGE: ``min_train``, ``labelled_per_class``, see
+            :func:`sage_federation`.
 
     Returns:
         The :class:`Federation`.
@@ -71,7 +73,7 @@ def partition(
         return fedcopl_federation(dataset, cast(FedCoPLScheme, scheme), n_clients, seed=seed, mode=mode, **own)
     if label_fraction is None:
         raise FedCoPLError(f"alpha={alpha} without label_fraction; give the share of labelled images, such as 0.1")
-    others = ("beta", "fraction", "min_test", "test_split")
+    others = ("beta", "fraction", "min_test", "test_split", "class_order")
     own = _without(given, others, "beside alpha and label_fraction, SAGE's options")
     return sage_federation(dataset, cast(SageScheme, scheme), n_clients, alpha, label_fraction, seed, mode, **own)
 
@@ -96,6 +98,7 @@ def fedcopl_federation(
     min_train: int | None = None,
     min_test: int | None = None,
     test_split: str | None = None,
+    class_order: str = "drawn",
 ) -> Federation:
     """Divide a data set among FedCoPL's clients (experimental setup), training and test images both.
 
@@ -108,9 +111,10 @@ def fedcopl_federation(
             checks, 10 under ``"dirichlet"`` and 1 otherwise.
         min_test: fewest test images of a client. ``None``: 5; in mode ``"authors"`` 0.
         test_split: as in the scheme's own function. ``None``: its default.
+        class_order: as in :func:`quantity_partition`; read under ``"quantity"`` alone.
 
     >>> fedcopl_federation(load_dataset("digits"), "quantity", 5).shards[0]
-    Shard(240 train, 120 test)
+    Shard(238 train, 120 test)
     """
     _check_scheme(scheme, beta, test_split)
     labels = (dataset.train_labels, dataset.test_labels)
@@ -123,7 +127,8 @@ def fedcopl_federation(
         assert beta is not None
         shards, redraws = draw_dirichlet(labels, n_clients, beta, seed, mode, test_split or "own_masks", minimums)
     elif scheme == "quantity":
-        shards, redraws = draw_quantity(labels, n_clients, fraction, seed, mode, test_split or "independent", minimums)
+        split = test_split or "independent"
+        shards, redraws = draw_quantity(labels, n_clients, fraction, seed, mode, split, minimums, class_order)
     else:  # an even split of enough images satisfies every minimum, up to the rounding of mode "authors"
         minimums.check(n_clients, *images_by_class(*labels, n_clients))
         shards = iid_partition(*labels, n_clients, seed, mode)

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
+from fedcopl_lab._card import onto
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.data._augmentations import LEVELS, MOVES, OPERATIONS, TONES, move
 
@@ -28,6 +29,10 @@ class WeakDraws:
     flip: Bool[Tensor, "n"]  # mirror left and right, [n]
     down: Int[Tensor, "n"]  # first row of the crop in the padded image, [n]
     right: Int[Tensor, "n"]  # first column of the crop, [n]
+
+    def to(self, device: torch.device) -> "WeakDraws":
+        """The same numbers on a device."""
+        return self if self.flip.device == device else WeakDraws(*_moved(self, device))
 
     def __len__(self) -> int:
         return len(self.flip)
@@ -106,11 +111,11 @@ def weak_view(images: UInt8[Tensor, "n 3 h w"], draws: WeakDraws) -> UInt8[Tenso
     Shown in notebook ``sage_step_by_step``.
     """
     _check(images, len(draws))
-    size, device = images.shape[-1], images.device
-    places = torch.arange(size, device=device)
-    rows = _reflect(places + draws.down.to(device)[:, None] - size // PAD_SHARE, size)
-    columns = _reflect(places + draws.right.to(device)[:, None] - size // PAD_SHARE, size)
-    columns = torch.where(draws.flip.to(device)[:, None], size - 1 - columns, columns)
+    size, draws = images.shape[-1], draws.to(images.device)
+    places = torch.arange(size, device=images.device)
+    rows = _reflect(places + draws.down[:, None] - size // PAD_SHARE, size)
+    columns = _reflect(places + draws.right[:, None] - size // PAD_SHARE, size)
+    columns = torch.where(draws.flip[:, None], size - 1 - columns, columns)
     source = (rows[:, :, None] * size + columns[:, None, :]).flatten(1)
     return images.flatten(2).gather(2, source[:, None].expand(-1, images.shape[1], -1)).view_as(images)
 
@@ -140,7 +145,8 @@ def strong_view(
     for slot in range(_SLOTS):
         number = torch.where(draws.applied[:, slot], draws.operations[:, slot], OPERATIONS.index("Identity"))
         views = _operate(views, number, draws.levels[:, slot], draws.negative[:, slot])
-    left, top, right, bottom = (edge.to(images.device)[:, None] for edge in holes(draws, images.shape[-1], cutout))
+    edges = onto(torch.stack(holes(draws, images.shape[-1], cutout)), images.device)
+    left, top, right, bottom = edges[..., None]
     places = torch.arange(images.shape[-1], device=images.device)
     inside_rows, inside_columns = (places >= top) & (places <= bottom), (places >= left) & (places <= right)
     return views.masked_fill_((inside_rows[:, :, None] & inside_columns[:, None, :])[:, None], _GREY)
@@ -156,19 +162,25 @@ def holes(draws: StrongDraws, size: int, cutout: str) -> tuple[Tensor, Tensor, T
 
 def _operate(images: Tensor, number: Tensor, levels: Tensor, negative: Tensor) -> Tensor:
     """One operation per image; those that share an operation are done together."""
-    device = images.device
-    out = images
-    for name, change in TONES.items():
-        chosen = (number == OPERATIONS.index(name)).nonzero().squeeze(1)
-        if len(chosen):
-            where = chosen.to(device)
-            out[where] = change(images[where], levels[chosen].to(device))
-    first_move = OPERATIONS.index(MOVES[0])
-    chosen = (number >= first_move).nonzero().squeeze(1)
-    if len(chosen):
-        where, which = chosen.to(device), (number[chosen] - first_move).to(device)
-        out[where] = move(images[where], which, levels[chosen].to(device), negative[chosen].to(device))
+    out, first_move = images, OPERATIONS.index(MOVES[0])
+    order = number.clamp(max=first_move).sort(stable=True)  # the moves are one group
+    sizes = order.values.bincount(minlength=first_move + 1).tolist()
+    columns = torch.stack([order.indices, number - first_move, levels, negative.long()])
+    places, which, levels, negative = onto(columns, images.device)
+    for place, where in enumerate(places.split(sizes)):
+        if not len(where) or place == OPERATIONS.index("Identity"):
+            continue
+        if place == first_move:
+            out[where] = move(images[where], which[where], levels[where], negative[where].bool())
+        else:
+            out[where] = TONES[OPERATIONS[place]](images[where], levels[where])
     return out
+
+
+def _moved(draws: WeakDraws, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Flips, rows and columns in one copy; flips as a mask."""
+    flip, down, right = onto(torch.stack([draws.flip.long(), draws.down, draws.right]), device)
+    return flip.bool(), down, right
 
 
 def _reflect(places: Tensor, size: int) -> Tensor:

@@ -7,7 +7,10 @@ __getattr__, __dir__ = lazy_names(
     {
         **dict.fromkeys(("run", "begin"), "._run"),
         **dict.fromkeys(("round", "run_rounds", "starting_state"), "._rounds"),
-        **dict.fromkeys(("sweep", "shard_of", "in_order", "n_rounds", "show_stored", "POLL_SECONDS"), "._sweep"),
+        **dict.fromkeys(
+            ("sweep", "computed", "shard_of", "in_order", "same_tokens", "n_rounds", "show_stored", "POLL_SECONDS"),
+            "._sweep",
+        ),
         **dict.fromkeys(("base_bytes", "peak_bytes", "profiled"), "._memory"),
         **dict.fromkeys(("keep_freed_memory", "return_freed_memory"), "._memory"),
         **dict.fromkeys(("environment", "check_device"), "._environment"),

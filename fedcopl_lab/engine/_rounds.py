@@ -2,6 +2,7 @@
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -15,9 +16,10 @@ from fedcopl_lab._threads import torch_threads
 from fedcopl_lab.config import RunConfig
 from fedcopl_lab.engine._environment import check_device
 from fedcopl_lab.methods import Method, RoundResult, State, open_method
-from fedcopl_lab.store import Run
+from fedcopl_lab.store import Run, single_numbers
 
 Between = TypeVar("Between", bound=State)
+OnRound = Callable[[dict[str, Any]], object]
 
 
 @runtime_checkable
@@ -37,6 +39,7 @@ def run_rounds(
     stored: Run,
     config: RunConfig,
     progress: bool = True,
+    on_round: OnRound | None = None,
 ) -> Between:
     """Go from a state to the last round and store each round when it ends; the state after the last one.
 
@@ -46,6 +49,7 @@ def run_rounds(
         stored: where rows and states go.
         config: says how many rounds there are.
         progress: show a bar over the rounds.
+        on_round: called with each round's numbers once they are stored.
 
     Raises:
         FedCoPLError: a round with a number that is not finite, which is not stored.
@@ -58,19 +62,28 @@ def run_rounds(
             _check_finite(row, config)
             stored.commit(row, state.to_tensors(), time.perf_counter() - start)
             bar.update()
+            if on_round is not None:
+                on_round(single_numbers(row))
     return state
 
 
 def starting_state(half: Resumable, stored: Run, label: str) -> Any:
-    """The state after the last stored round, or the initial one.
+    """The state after the last whole round, or the initial one; a damaged state is named, and its round done again.
 
     Raises:
-        StoreError: the stored state is not the one that the last row was written after.
+        StoreError: the stored state is not the one that the last row was written after, or it is damaged and the
+            state before it is gone.
     """
     done = stored.rounds_done()
     if not done:
         return half.initial_state()
-    tensors = stored.load_state()
+    try:
+        tensors = stored.load_state()
+    except StoreError as error:
+        if stored.complete or not stored.step_back():
+            raise
+        warnings.warn(f"{error}. Going on after round {done - 1} instead", stacklevel=2)
+        return starting_state(half, stored, label)
     path = stored.path / f"state-{done:04d}.safetensors"
     try:
         state = half.restored_state(tensors)

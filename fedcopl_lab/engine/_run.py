@@ -11,12 +11,12 @@ from fedcopl_lab.config import RunConfig
 from fedcopl_lab.data import Federation, split_table
 from fedcopl_lab.engine._environment import check_device, environment
 from fedcopl_lab.engine._memory import keep_freed_memory
-from fedcopl_lab.engine._rounds import run_rounds, starting_state
+from fedcopl_lab.engine._rounds import OnRound, run_rounds, starting_state
 from fedcopl_lab.methods import Method, ZeroShot, open_method
-from fedcopl_lab.store import Run, Store
+from fedcopl_lab.store import Run, Store, single_numbers
 
 
-def run(config: RunConfig, store: Store | None = None, progress: bool = True) -> Run:
+def run(config: RunConfig, store: Store | None = None, progress: bool = True, on_round: OnRound | None = None) -> Run:
     """Run a configuration, or return it at once when it is stored already.
 
     Each round is stored when it ends. A run that was interrupted at any moment goes on after its last
@@ -26,6 +26,9 @@ def run(config: RunConfig, store: Store | None = None, progress: bool = True) ->
         config: from :func:`fedcopl_lab.configure`.
         store: where to keep it; None takes ``$FEDCOPL_LAB_HOME``, else ``runs/`` of the checkout.
         progress: show a bar over the rounds.
+        on_round: called with each round's numbers, a line of ``run.rows`` as a dictionary, once that round is stored;
+            with those that are stored already first. An error in it ends the call; every stored round is kept, and
+            the next call goes on after the last one.
 
     Returns:
         The complete run.
@@ -43,13 +46,21 @@ def run(config: RunConfig, store: Store | None = None, progress: bool = True) ->
     store = store or Store()
     key = key_of(config)
     if store.run(key).complete:
-        return _checked(store.run(key), config)
+        return _told(_checked(store.run(key), config), on_round)
     keep_freed_memory()
     with store.locked(key) as stored:
-        if not stored.complete:
-            with torch_threads(config.threads):
-                _compute(config, stored, progress)
+        if stored.complete:
+            return _told(_checked(stored, config), on_round)
+        with torch_threads(config.threads):
+            _compute(config, stored, progress, on_round)
     return _checked(stored, config)
+
+
+def _told(stored: Run, on_round: OnRound | None) -> Run:
+    """The run, after its stored rows went to the callback."""
+    for row in stored.records() if on_round is not None else ():
+        on_round(single_numbers(row))  # type: ignore[misc]
+    return stored
 
 
 def _checked(stored: Run, config: RunConfig) -> Run:
@@ -79,14 +90,17 @@ def begin(config: RunConfig, stored: Run) -> Method | ZeroShot:
     return method
 
 
-def _compute(config: RunConfig, stored: Run, progress: bool) -> None:
+def _compute(config: RunConfig, stored: Run, progress: bool, on_round: OnRound | None) -> None:
     method = begin(config, stored)
+    _told(stored, on_round)
     if isinstance(method, ZeroShot):
         start = time.perf_counter()
         row = method.report()
         stored.commit(row, {}, time.perf_counter() - start)
+        if on_round is not None:
+            on_round(single_numbers(row))
     else:
-        run_rounds(method.step, starting_state(method, stored, config.label), stored, config, progress)
+        run_rounds(method.step, starting_state(method, stored, config.label), stored, config, progress, on_round)
     stored.finish()
 
 

@@ -1,13 +1,15 @@
 """Many runs at once: one-thread processes work through a list, one bar shows all rounds and the time left."""
 
+import importlib
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
+from itertools import islice
 from multiprocessing import connection
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from tqdm.auto import tqdm
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._identity import key_of
-from fedcopl_lab.config import RunConfig
+from fedcopl_lab.config import REGISTERED, PromptConfig, RunConfig
 from fedcopl_lab.store import Run, Store
 
 POLL_SECONDS = 0.5
@@ -47,14 +49,34 @@ def sweep(
     keys = [key_of(config) for config in configs]
     order = in_order(configs, store)
     jobs = min(jobs or os.cpu_count() or 1, max(len(order), 1))
-    with tqdm(total=n_rounds(order), desc="runs", unit="round", disable=not (progress and order)) as bar:
-        if jobs == 1:
-            for config in order:
-                _work(config, store.root)
-                bar.update(n_rounds([config]))
-        elif order:
-            _in_processes(order, store, jobs, bar)
+    with (
+        tqdm(total=n_rounds(order), desc="runs", unit="round", disable=not (progress and order)) as bar,
+        closing(computed(order, store, jobs)) as under_way,
+    ):
+        stored = [store.run(key_of(config)) for config in order]
+        for _ in under_way:
+            show_stored(bar, stored)
     return [store.run(key) for key in keys]
+
+
+def computed(configs: Iterable[RunConfig], store: Store, jobs: int) -> Generator[RunConfig | None, None, None]:
+    """Compute runs in the order given, ``jobs`` at a time, and give each back when it is stored.
+
+    None comes every half second while nothing ends. Runs are taken from ``configs`` when a worker is nearly free, so
+    that it may be an iterator that decides late. Closing the generator ends the workers; stored rounds stay.
+
+    Raises:
+        FedCoPLError: the first error of a run, or a worker that was killed.
+
+    >>> [config.label for config in computed([lab.configure("smoke", method="zero-shot")], Store(), jobs=1)]
+    ['zero-shot digits β=0.1 seed=0']
+    """
+    if jobs > 1:
+        yield from _in_processes(iter(configs), store, jobs)
+        return
+    for config in configs:
+        _work(config, store.root)
+        yield config
 
 
 def in_order(configs: Sequence[RunConfig], store: Store) -> list[RunConfig]:
@@ -86,10 +108,16 @@ def shard_of(configs: Sequence[RunConfig], part: int, parts: int) -> list[RunCon
 
 
 def _longest_first(configs: Iterable[RunConfig]) -> list[RunConfig]:
-    return sorted(configs, key=lambda config: -config.rounds * config.local_epochs)
+    return sorted(configs, key=lambda config: (*same_tokens(config), -config.rounds * config.local_epochs))
 
 
-def _in_processes(order: Sequence[RunConfig], store: Store, jobs: int, bar: "tqdm[None]") -> None:
+def same_tokens(config: RunConfig) -> tuple[str, ...]:
+    """What the runs of a card that share image tokens have in common: a card keeps those of one data set at a time."""
+    on_card = config.device.startswith("cuda")
+    return (config.dataset, config.clip) if on_card and isinstance(config, PromptConfig) else ("", "")
+
+
+def _in_processes(order: Iterator[RunConfig], store: Store, jobs: int) -> Iterator[RunConfig | None]:
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise FedCoPLError(
             "lab.sweep was called while a worker read this script; put the call under `if __name__ == '__main__':`, or "
@@ -97,16 +125,17 @@ def _in_processes(order: Sequence[RunConfig], store: Store, jobs: int, bar: "tqd
         )
     others = multiprocessing.active_children()
     context = multiprocessing.get_context("spawn")  # a forked torch may hang on its threads
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker) as pool:
-        keys = [key_of(config) for config in order]
+    modules = sorted({method.module for method in REGISTERED.values() if method.module})
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(modules,)) as pool:
         try:
-            with _interrupts_held():
-                pending: set[Future[None]] = {pool.submit(_work, config, store.root) for config in order}
-            while pending:
-                finished, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
+            pending = dict[Future[None], RunConfig]()
+            while pending := pending | _submitted(pool, islice(order, 2 * jobs - len(pending)), store):
+                finished, _ = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
                 for future in finished:
                     future.result()
-                show_stored(bar, [store.run(key) for key in keys])
+                    yield pending.pop(future)
+                if not finished:
+                    yield None
         except BaseException as error:
             for process in multiprocessing.active_children():
                 if process not in others:
@@ -118,6 +147,12 @@ def _in_processes(order: Sequence[RunConfig], store: Store, jobs: int, bar: "tqd
                     "or ended by an error that it printed; every stored round is kept: call again, with fewer jobs"
                 ) from error
             raise
+
+
+def _submitted(pool: ProcessPoolExecutor, configs: Iterable[RunConfig], store: Store) -> dict[Future[None], RunConfig]:
+    wanted = list(configs)
+    with _interrupts_held():
+        return {pool.submit(_work, config, store.root): config for config in wanted}
 
 
 def _work(config: RunConfig, root: Path) -> None:
@@ -139,9 +174,12 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin_worker() -> None:
+def _begin_worker(modules: Sequence[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C ends
     threading.Thread(target=_end_with_parent, daemon=True, name="parent").start()
+    for name in modules:
+        with suppress(ImportError):  # opening the method says what is missing
+            importlib.import_module(name)
 
 
 def _end_with_parent() -> None:

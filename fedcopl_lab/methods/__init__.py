@@ -8,14 +8,16 @@ from fedcopl_lab.methods._method import Method, RoundResult, State
 from fedcopl_lab.methods._open import open_method
 from fedcopl_lab.methods._phase_counts import PhaseCounts, phase_counts
 from fedcopl_lab.methods._predicting import ClientModels, predict_images
+from fedcopl_lab.methods._prompt_recipes import PROMPT_RECIPES, PromptRecipe
 from fedcopl_lab.methods._prompt_setting import IMAGES_PER_FORWARD, PromptSetting
 from fedcopl_lab.methods._prompt_state import FederationState
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._recipes import RECIPES
+from fedcopl_lab.methods._register import register
 from fedcopl_lab.methods._sage_local_task import LocalTask
 from fedcopl_lab.methods._sage_setting import SemiSetting, pool_steps
 from fedcopl_lab.methods._sage_state import SemiState, copied
-from fedcopl_lab.methods._stored_features import StoredFeatures, label_quality, read_features, saturation
+from fedcopl_lab.methods._stored_features import StoredFeatures, count_right, label_quality, read_features, saturation
 from fedcopl_lab.methods.prompt_client import PromptClient
 from fedcopl_lab.methods.prompt_method import PromptMethod, ZeroShot
 from fedcopl_lab.methods.prompt_server import PromptServer
@@ -26,6 +28,7 @@ from fedcopl_lab.methods.sage_server import SageServer
 
 __all__ = [
     "IMAGES_PER_FORWARD",
+    "PROMPT_RECIPES",
     "RECIPES",
     "VIEWS_AT_ONCE",
     "Answer",
@@ -41,6 +44,7 @@ __all__ = [
     "PhaseCounts",
     "PromptClient",
     "PromptMethod",
+    "PromptRecipe",
     "PromptServer",
     "PromptSetting",
     "Recipe",
@@ -55,6 +59,7 @@ __all__ = [
     "ZeroShot",
     "copied",
     "copl",
+    "count_right",
     "cpl",
     "exact_convolutions",
     "fpl",
@@ -66,6 +71,7 @@ __all__ = [
     "pool_steps",
     "predict_images",
     "read_features",
+    "register",
     "saturation",
     "upl",
 ]

@@ -8,9 +8,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from fedcopl_lab._card import onto
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.data import draw_strong, draw_weak, normalise, strong_view, weak_view
-from fedcopl_lab.methods._sage_setting import SemiSetting
+from fedcopl_lab.methods._sage_setting import SemiSetting, pool_steps
 from fedcopl_lab.steps import IMAGES_PER_FORWARD
 
 VIEWS_AT_ONCE = 2048
@@ -50,6 +51,11 @@ class Batch:
             raise FedCoPLError("this step needs unlabelled images and got none; set uses_pool=True in its Recipe")
         return self.weak, self.strong, self.places
 
+    @property
+    def joint_views(self) -> tuple[Tensor, ...]:
+        """What one forward pass scores together: labelled views, and weak and strong ones where there is a pool."""
+        return (self.labelled,) if self.weak is None else (self.labelled, *self.pool_views[:2])
+
 
 @dataclass(frozen=True)
 class BatchSource:
@@ -78,24 +84,24 @@ class BatchSource:
         if config.supervised_schedule == "labelled_epochs":
             rows = list(torch.randperm(n, generator=generator).split(size))
         else:
-            steps = self.setting.steps_per_epoch(self.client)
+            steps = pool_steps(self.setting.config, len(self.pool))
             rows = list(torch.randint(n, (steps, size), generator=generator))
         for places in rows:
-            chosen = self.labelled[places.to(self.labelled.device)]
+            chosen = self.labelled[onto(places, self.labelled.device)]
             views, strong = self._views(chosen, generator, self.labelled_strong)
             yield Batch(labelled=views, labels=self.setting.labels[chosen], labelled_strong=strong)
 
     def both(self, generator: torch.Generator) -> Iterator[Batch]:
         """An epoch of labelled images drawn with replacement and of unlabelled ones drawn without."""
         size, size_u = self.setting.config.batch_size, self.setting.config.unlabelled_batch_size
-        steps = self.setting.steps_per_epoch(self.client)
+        steps = pool_steps(self.setting.config, len(self.pool))
         rows = torch.randint(len(self.labelled), (steps, size), generator=generator)
         rows_u = _without_replacement(len(self.pool), steps, size_u, generator)
         together = max(VIEWS_AT_ONCE // size_u, 1)
         for part, part_u in zip(rows.split(together), rows_u.split(together), strict=True):
-            chosen = self.labelled[part.flatten().to(self.labelled.device)]
+            chosen = self.labelled[onto(part.flatten(), self.labelled.device)]
             labelled, labelled_strong = self._views(chosen, generator, self.labelled_strong)
-            places = part_u.flatten().to(self.pool.device)
+            places = onto(part_u.flatten(), self.pool.device)
             weak, strong = self._views(self.pool[places], generator, True)
             of_labelled = (labelled, self.setting.labels[chosen], labelled_strong)
             of_pool = (weak, strong, places, _scored(weak, size_u, self.score))

@@ -82,7 +82,7 @@ def debiased_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
     """Labels after division by the mean prediction."""
     given = scores.local if task.config.feddb.labels == "batch" or scores.global_ is None else scores.global_
     adjusted = debiased_scores(given, task.send[_MEAN])
-    return confident_labels(adjusted, task.config.threshold, soft=task.config.target == "soft")
+    return confident_labels(adjusted, task.config.threshold, soft=task.config.target == "soft", look=False)
 
 
 def debiased_step(task: LocalTask, batch: Batch) -> Losses:

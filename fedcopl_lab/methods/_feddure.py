@@ -13,6 +13,7 @@ of plain gradient descent over the strong views; the common optimiser (public co
 
 import math
 from collections.abc import Mapping
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -59,9 +60,16 @@ def draw_weighting(n_classes: int, generator: torch.Generator) -> Weighting:
     return net
 
 
-def weighted_mean(losses: Float[Tensor, "n"], weights: Float[Tensor, "n"]) -> Float[Tensor, ""]:
-    """sum w_u l_u / sum w_u; 0 where all weights are 0."""
-    return (weights * losses).sum() / weights.sum().clamp(min=_NO_WEIGHT)
+def weighted_mean(
+    losses: Float[Tensor, "n"], weights: Float[Tensor, "n"], over: Literal["images", "weights"] = "weights"
+) -> Float[Tensor, ""]:
+    """sum w_u l_u / sum w_u, 0 where all weights are 0; over ``"images"`` the sum is divided by their number.
+
+    >>> losses, weights = torch.tensor([4.0, 0.0]), torch.tensor([0.5, 0.0])
+    >>> weighted_mean(losses, weights).item(), weighted_mean(losses, weights, "images").item()
+    (4.0, 1.0)
+    """
+    return (weights * losses).sum() / (weights.sum().clamp(min=_NO_WEIGHT) if over == "weights" else len(weights))
 
 
 def loss_after_virtual_step(
@@ -72,6 +80,7 @@ def loss_after_virtual_step(
     labelled: Float[Tensor, "b 3 h w"],
     true: Int[Tensor, "b"],
     lr: float,
+    over: Literal["images", "weights"] = "weights",
 ) -> Float[Tensor, ""]:
     """Labelled loss of the model after a step of length ``lr`` down the weighted loss of strong views (FedDure Eq. 8).
 
@@ -79,7 +88,7 @@ def loss_after_virtual_step(
     """
     parameters = dict(model.named_parameters())
     per_image = F.cross_entropy(_scores(model, parameters, strong), labels, reduction="none")
-    slopes = torch.autograd.grad(weighted_mean(per_image, weights), list(parameters.values()), create_graph=True)
+    slopes = torch.autograd.grad(weighted_mean(per_image, weights, over), list(parameters.values()), create_graph=True)
     moved = {name: value - lr * slope for (name, value), slope in zip(parameters.items(), slopes, strict=True)}
     return F.cross_entropy(_scores(model, moved, labelled), true)
 
@@ -105,7 +114,7 @@ def regulated_step(task: LocalTask, batch: Batch) -> Losses:
     scores = task.weak_scores(batch, weak)
     local = scores.local
     tau = config.threshold if config.feddure.threshold is None else config.feddure.threshold
-    chosen = confident_labels(local, tau)
+    chosen = confident_labels(local, tau, look=False)
     labels = chosen.target.argmax(dim=1)
     losses = {}
     weight = chosen.weight
@@ -116,7 +125,7 @@ def regulated_step(task: LocalTask, batch: Batch) -> Losses:
     task.note(scores, chosen)
     losses["supervised"] = F.cross_entropy(labelled, batch.labels)
     per_image = F.cross_entropy(strong, labels, reduction="none")
-    losses["unsupervised"] = weighted_mean(per_image, weight * chosen.used)
+    losses["unsupervised"] = weighted_mean(per_image, weight * chosen.used, config.feddure.mean)
     total = losses["supervised"] + config.lambda_u * losses["unsupervised"]
     if config.feddure.coarse:
         own = strong.detach().argmax(dim=1)
@@ -135,17 +144,35 @@ def keep_fine_regulator(task: LocalTask) -> None:
 def _train_fine(
     task: LocalTask, batch: Batch, strong: Tensor, local: Tensor, labels: Tensor, used: Bool[Tensor, "n"]
 ) -> Tensor:
-    """One step of the fine regulator; none where no image has a label."""
-    if not bool(used.any()):
+    """One step of the fine regulator; none where no image has a label, which a GPU finds out without being asked."""
+    if local.device.type == "cpu" and not used.any():
         return local.new_zeros(())
     weights = task.models[_FINE](local.softmax(dim=1)) * used
-    loss = loss_after_virtual_step(task.model, strong, labels, weights, batch.labelled, batch.labels, task.config.lr)
+    config, true = task.config, batch.labels
+    loss = loss_after_virtual_step(
+        task.model, strong, labels, weights, batch.labelled, true, config.lr, config.feddure.mean
+    )
     fine, optimiser = task.models[_FINE], task.optimisers[_FINE]
     slopes = torch.autograd.grad(loss, list(fine.parameters()))
     for parameter, slope in zip(fine.parameters(), slopes, strict=True):
         parameter.grad = slope
+    _step_where(used.any(), optimiser)
+    return loss.detach().where(used.any(), 0)
+
+
+@torch.no_grad()
+def _step_where(wanted: Bool[Tensor, ""], optimiser: torch.optim.Optimizer) -> None:
+    """A step that leaves parameters and momentum as they were where it is not wanted."""
+    parameters = optimiser.param_groups[0]["params"]
+    states = [optimiser.state[one] for one in parameters]
+    before = [one.clone() for one in parameters]
+    kept = [state.get("momentum_buffer") for state in states]
+    kept = [torch.zeros_like(p) if b is None else b.clone() for p, b in zip(parameters, kept, strict=True)]
     optimiser.step()
-    return loss
+    moved = [*parameters, *(state.get("momentum_buffer") for state in states)]
+    for now, then in zip(moved, [*before, *kept], strict=True):
+        if now is not None:  # none without momentum
+            now.copy_(now.where(wanted, then))
 
 
 def _feedback(task: LocalTask, batch: Batch, strong: Tensor, own: Tensor) -> Tensor:

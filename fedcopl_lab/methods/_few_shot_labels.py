@@ -20,7 +20,7 @@ def fpl(logits: Sequence[Tensor], config: PromptConfig) -> LabelPhase:
 
     Args:
         logits: each client's scores of its training images, K of [n_k, C].
-        config: gives ``shots``, images per class, ``label_scope`` and ``overflow``.
+        config: gives ``shots``, images per class (None: all), ``label_scope`` and ``overflow``.
 
     >>> fpl([torch.eye(3), torch.eye(3)], lab.configure("smoke", labeller="FPL", shots=1))
     LabelPhase(6 images on 2 clients)
@@ -29,7 +29,7 @@ def fpl(logits: Sequence[Tensor], config: PromptConfig) -> LabelPhase:
     """
 
     def choose(scores: Tensor) -> PseudoLabels:
-        room = torch.full((scores.shape[1],), config.shots)
+        room = _room(scores, config)
         if config.overflow == "next_best":
             return fill_pools(scores, torch.ones_like(scores, dtype=torch.bool), room)
         return select_top(scores, room)
@@ -48,8 +48,7 @@ def upl(logits: Sequence[Tensor], config: PromptConfig) -> LabelPhase:
     """
 
     def choose(scores: Tensor) -> PseudoLabels:
-        n_classes = scores.shape[1]
-        quota = torch.full((n_classes,), config.shots)
+        n_classes, quota = scores.shape[1], _room(scores, config)
         if config.upl_confident is not None:
             sure = log_odds(scores) > torch.tensor(config.upl_confident, dtype=torch.float64).logit()
             # both rules take the head of a class's ranking, so that their union is the longer head
@@ -62,20 +61,31 @@ def upl(logits: Sequence[Tensor], config: PromptConfig) -> LabelPhase:
 def cpl(logits: Sequence[Tensor], config: PromptConfig) -> LabelPhase:
     """Candidate pseudo-labels (ICML 2024): sets of classes, pools of ``shots`` images per class.
 
-    Candidate sets come from each client's own quantiles; with ``label_scope="global"`` the pools are those
-    of all clients together. An image's hard label is the class whose pool it is in.
+    Candidate sets come from the quantiles of all clients' scores together; with ``candidate_scope="client"`` from
+    each client's own, which give every class the same share of a client's images, present or not. Pools are each
+    client's own, or with ``label_scope="global"`` those of all clients together. An image's hard label is the class
+    whose pool it is in.
 
     Args:
         logits: each client's scores of its training images, K of [n_k, C].
-        config: gives the quantile levels, ``shots`` and ``label_scope``.
+        config: gives the quantile levels, ``candidate_scope``, ``shots`` and ``label_scope``.
     """
     levels = cpl_levels(config, logits[0].shape[1])
+    if config.candidate_scope == "client":
+        sets = [candidate_sets(z, *levels) for z in logits]
+    else:
+        sets = list(candidate_sets(torch.cat(list(logits)), *levels).split([len(z) for z in logits]))
 
     def choose(scores: Tensor, allowed: Tensor) -> PseudoLabels:
-        chosen = fill_pools(scores, allowed, torch.full((scores.shape[1],), config.shots))
+        chosen = fill_pools(scores, allowed, _room(scores, config))
         return PseudoLabels(chosen.indices, chosen.labels, allowed[chosen.indices])
 
-    return _label(choose, config, logits, [candidate_sets(z, *levels) for z in logits])
+    return _label(choose, config, logits, sets)
+
+
+def _room(scores: Tensor, config: PromptConfig) -> Tensor:
+    """Images that each class has room for, [C]."""
+    return torch.full((scores.shape[1],), len(scores) if config.shots is None else config.shots)
 
 
 def _label(
@@ -89,7 +99,7 @@ def _label(
     n_classes = logits[0].shape[1]
     if config.label_scope == "client":
         labels = [choose(*own) for own in zip(logits, *more, strict=True)]
-        quota = torch.full((len(logits), n_classes), config.shots)
+        quota = torch.stack([_room(z, config) for z in logits])
         return LabelPhase(labels=tuple(labels), quota=quota, logits=tuple(logits))
     chosen = choose(*(torch.cat(list(part)) for part in (logits, *more)))
     ends = torch.tensor([len(z) for z in logits]).cumsum(dim=0).tolist()
@@ -99,5 +109,5 @@ def _label(
         candidates = None if chosen.candidates is None else chosen.candidates[own]
         labels.append(PseudoLabels(chosen.indices[own] - start, chosen.labels[own], candidates))
     quota = torch.stack([one.counts(n_classes) for one in labels])
-    sent = 8 * sum(min(config.shots, len(z)) * n_classes for z in logits)
+    sent = 8 * sum(min(config.shots or len(z), len(z)) * n_classes for z in logits)
     return LabelPhase(tuple(labels), quota, tuple(logits), bytes_up=sent, bytes_down=quota.nbytes)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -16,35 +17,38 @@ Losses = Mapping[str, Tensor]
 
 def joint_step(task: LocalTask, batch: Batch) -> Losses:
     """Labelled, weak and strong views in one forward pass in training mode; supervised + unsupervised loss."""
-    config, recipe = task.config, task.recipe
-    if batch.weak is None:
-        losses = {"supervised": F.cross_entropy(task.scores(task.model, batch.labelled), batch.labels)}
-        total = losses["supervised"]
-    else:
-        views, strong_views, _ = batch.pool_views
-        labelled, weak, strong = task.joint_scores(task.model, batch.labelled, views, strong_views)
-        scores = task.weak_scores(batch, weak)
-        labels = recipe.label(task, scores)
-        task.note(scores, labels)
-        supervised = F.cross_entropy(labelled, batch.labels)
-        unsupervised = consistency_loss(strong, labels.target, labels.used, config.kl)
-        losses = {"supervised": supervised, "unsupervised": unsupervised}
-        total = supervised + config.lambda_u * unsupervised
-    if recipe.regulariser is not None:
-        losses["regulariser"] = recipe.regulariser(task)
-        total = total + losses["regulariser"]
+    total, losses = joint_loss(task, batch, task.scores(task.model, torch.cat(batch.joint_views)))
     task.descend(total)
     return losses
 
 
+def joint_loss(task: LocalTask, batch: Batch, scores: Tensor) -> tuple[Tensor, Losses]:
+    """The loss of :func:`joint_step` and its parts, from the model's scores of the batch's joint views, [n, C]."""
+    config, recipe = task.config, task.recipe
+    labelled, *of_pool = scores.split([len(views) for views in batch.joint_views])
+    total = F.cross_entropy(labelled, batch.labels)
+    losses = {"supervised": total}
+    if of_pool:
+        weak, strong = of_pool
+        views = task.weak_scores(batch, weak)
+        labels = recipe.label(task, views)
+        task.note(views, labels)
+        losses["unsupervised"] = consistency_loss(strong, labels.target, labels.used, config.kl)
+        total = total + config.lambda_u * losses["unsupervised"]
+    if recipe.regulariser is not None:
+        losses["regulariser"] = recipe.regulariser(task)
+        total = total + losses["regulariser"]
+    return total, losses
+
+
 def local_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
     """FixMatch with the local model's labels (LPL)."""
-    return confident_labels(scores.local, task.config.threshold, soft=task.config.target == "soft")
+    return confident_labels(scores.local, task.config.threshold, soft=task.config.target == "soft", look=False)
 
 
 def global_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
     """FixMatch with the global model's labels (GPL)."""
-    return confident_labels(global_of(scores), task.config.threshold, soft=task.config.target == "soft")
+    return confident_labels(global_of(scores), task.config.threshold, soft=task.config.target == "soft", look=False)
 
 
 def global_of(scores: WeakScores) -> Tensor:

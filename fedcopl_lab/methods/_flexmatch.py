@@ -37,10 +37,9 @@ def flexible_thresholds(
     >>> flexible_thresholds(torch.tensor([0, 0, 1, -1]), 3, 0.9)
     tensor([0.9000, 0.3000, 0.0000])
     """
-    counts = torch.bincount(learned[learned != NOT_YET], minlength=n_classes)
-    most = counts.max()
-    if warm_up:
-        most = torch.maximum(most, (learned == NOT_YET).sum())
+    numbers = learned.new_zeros(n_classes + 1).scatter_add_(0, learned - NOT_YET, torch.ones_like(learned))
+    never, counts = numbers[0], numbers[1:]  # neither bincount nor a mask: both make a GPU tell how long they are
+    most = torch.maximum(counts.max(), never) if warm_up else counts.max()
     share = counts / most.clamp(min=1)
     return threshold * (share / (2 - share) if mapping == "convex" else share)
 
@@ -58,8 +57,8 @@ def flexible_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
     demanded = flexible_thresholds(
         learned, scores.local.shape[1], config.threshold, config.flexmatch.mapping, config.flexmatch.warm_up
     )
-    fixed = confident_labels(scores.local, config.threshold, soft=config.target == "soft")
-    learned[scores.places[fixed.used]] = labels[fixed.used]
+    fixed = confident_labels(scores.local, config.threshold, soft=config.target == "soft", look=False)
+    learned[scores.places] = torch.where(fixed.used, labels, learned[scores.places])
     return CorrectedLabels(target=fixed.target, weight=fixed.weight, used=confidence >= demanded[labels])
 
 

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
+from fedcopl_lab._card import tf32_in
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig
 from fedcopl_lab.methods._prompt_setting import PromptSetting
@@ -26,6 +27,7 @@ from fedcopl_lab.steps import (
 
 
 @torch.no_grad()
+@tf32_in()
 def client_scores(
     setting: PromptSetting,
     client: int,
@@ -35,16 +37,24 @@ def client_scores(
 ) -> Float[Tensor, "n c"]:
     """Scores of images of the data set by one client's model, [n, C]; pFedPrompt's cache is made of its ``labels``."""
     scorer = setting.scorer
-    features = scorer.known_images(setting.tokens[indices], prompts["visual"])
-    scores = scorer.logits(features, scorer.texts(prompts), _cache(setting, client, prompts["visual"], labels))
+    features = scorer.known_images(setting.rows(indices), prompts["visual"])
+    cache = _cache(setting, client, prompts["visual"], labels)
+    own = None if cache is None else _own_positions(setting.train_indices(client), indices).to(features.device)
+    scores = scorer.logits(features, scorer.texts(prompts), cache, own)
     check_logits(scores)
     return scores
+
+
+def _own_positions(train: Int[Tensor, "m"], indices: Int[Tensor, "n"]) -> Int[Tensor, "n"]:
+    """Where images of the data set are among a client's training images; -1 for others."""
+    same = indices[:, None] == train[None]
+    return torch.where(same.any(dim=1), same.int().argmax(dim=1), -1)
 
 
 def _cache(setting: PromptSetting, client: int, visual: Tensor, labels: PseudoLabels | None) -> Any:
     if setting.config.method != "pFedPrompt" or labels is None:
         return None
-    return setting.scorer.cache(setting.tokens[setting.train_indices(client)], visual, labels)
+    return setting.scorer.cache(setting.rows(setting.train_indices(client)), visual, labels)
 
 
 class ClientModels:
@@ -64,6 +74,7 @@ class ClientModels:
         """A client's scores of images of the data set, [n, C]."""
         return client_scores(self.setting, client, self.state.prompts(client), self.state.labels_of(client), indices)
 
+    @tf32_in()
     def of_pixels(self, client: int, pixels: Float[Tensor, "n 3 h w"]) -> Int[Tensor, "n"]:
         """The classes that a client's model gives to prepared images, [n]."""
         prompts = self.state.prompts(client)
@@ -71,6 +82,7 @@ class ClientModels:
             features = self.scorer.known_images(pixels, prompts["visual"])
             return self._score(client, features, prompts).argmax(dim=1).cpu()
 
+    @tf32_in()
     def tested(self, client: int, indices: Int[Tensor, "n"]) -> Int[Tensor, "n"]:
         """The classes that a client's model gives to test images of the data set, [n]."""
         with torch.no_grad():
@@ -83,6 +95,7 @@ class ClientModels:
         return evaluate(self.tested, setting.federation.shards, setting.dataset.labels, everywhere)
 
     @torch.no_grad()
+    @tf32_in()
     def exchange(self, weights: Tensor) -> dict[str, Any]:
         """Accuracy on each client's test shard with every client's text prompt, and with their mean (Sec. 3.4).
 
@@ -124,17 +137,18 @@ class ClientModels:
         setting = self.setting
         visual = self.state.prompts(client)["visual"]
         if "visual" in setting.config.trained and "visual" not in setting.config.shared:
-            return self.scorer.known_images(setting.tokens[indices], visual)
+            return self.scorer.known_images(setting.rows(indices), visual)
         if self._tests is None:
             tests = setting.test_indices
             place = torch.full((len(setting.dataset),), -1)
             place[tests] = torch.arange(len(tests))
-            self._tests = self.scorer.known_images(setting.tokens[tests], visual), place
+            self._tests = self.scorer.known_images(setting.rows(tests), visual), place
         features, place = self._tests
         return features[place[indices]]
 
 
 @torch.no_grad()
+@tf32_in()
 def predict_images(
     config: RunConfig,
     tensors: dict[str, Tensor],
@@ -185,5 +199,5 @@ def _predict_with_model(
         )
     state = SemiState.from_tensors(tensors, config.device)
     model = setting.placed_model(state.model | own_statistics(state.memories.get(client, {})))
-    with exact_convolutions(config.precision):
+    with exact_convolutions():
         return model_scores(model, images.to(config.device), setting.testing).argmax(dim=1).cpu()

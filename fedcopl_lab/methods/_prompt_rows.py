@@ -109,6 +109,18 @@ def _candidates(labels: tuple[PseudoLabels, ...], true: list[Int[Tensor, "_"]]) 
     return {"candidates": {"mean": sizes, "covered": covered}}
 
 
+def set_report(labels: Mapping[str, Any]) -> dict[str, float]:
+    """Of a report of :func:`label_report` with candidate sets: how many hold the true class, and their mean size.
+
+    Both are means over clients: ``set_accuracy`` in [0, 1] and ``set_size`` in classes.
+    """
+    if "candidates" not in labels:
+        return {}
+    named = {"set_accuracy": "covered", "set_size": "mean"}
+    known = {name: [one for one in labels["candidates"][own] if one is not None] for name, own in named.items()}
+    return {name: _mean(values) for name, values in known.items() if values}
+
+
 def round_report(
     before: FederationState, updates: Mapping[int, LocalUpdate], evaluation: Evaluation, setting: PromptSetting
 ) -> dict[str, Any]:
@@ -133,7 +145,8 @@ def round_report(
 
 
 def evaluation_report(evaluation: Evaluation) -> dict[str, Any]:
-    """The accuracies of all clients, as a row holds them."""
+    """The accuracies of all clients, as a row holds them; after the last round also which test images are right."""
+    last = evaluation.global_ is not None
     return {
         "accuracy": evaluation.client_mean,
         "accuracy_sample_mean": evaluation.sample_mean,
@@ -141,6 +154,7 @@ def evaluation_report(evaluation: Evaluation) -> dict[str, Any]:
         "clients": {
             "accuracy": [none_if_nan(value) for value in evaluation.per_client],
             "n_test": list(evaluation.n_test),
+            **({"right": list(evaluation.right)} if last else {}),
         },
     }
 
@@ -153,22 +167,33 @@ def none_if_nan(value: float) -> float | None:
 def _drift_report(part: str, before: FederationState, updates: Mapping[int, LocalUpdate]) -> dict[str, float | None]:
     """Updates are measured from what each client started the round with (its own prompt, where it keeps it)."""
     moves = torch.stack([(getattr(update, part) - before.prompts(k)[part]).double() for k, update in updates.items()])
-    return {
-        f"drift_{part}": none_if_nan(drift_diversity(moves)),
-        f"cosine_{part}": none_if_nan(cosine_distance(moves)) if len(moves) > 1 else None,
-        f"move_{part}": float(moves.flatten(1).norm(dim=1).mean()),
+    report = _spread(part, moves) | {
+        f"move_{part}": _length(moves),
         f"move_of_sum_{part}": float(moves.sum(dim=0).norm()),
     }
+    if all(part in update.decay for update in updates.values()):  # trained: the gradient's part of the way apart
+        decay = torch.stack([update.decay[part].double() for update in updates.values()])
+        report |= _spread(f"{part}_gradient", moves - decay)
+        report |= {f"move_{part}_gradient": _length(moves - decay), f"move_{part}_decay": _length(decay)}
+    return report
+
+
+def _spread(name: str, moves: Float[Tensor, "k *shape"]) -> dict[str, float | None]:
+    return {
+        f"drift_{name}": none_if_nan(drift_diversity(moves)),
+        f"cosine_{name}": none_if_nan(cosine_distance(moves)) if len(moves) > 1 else None,
+    }
+
+
+def _length(moves: Float[Tensor, "k *shape"]) -> float:
+    return float(moves.flatten(1).norm(dim=1).mean())
 
 
 def _drift_from_mean(before: FederationState, updates: Mapping[int, LocalUpdate]) -> dict[str, float | None]:
     """The text updates measured from the mean of all clients' text prompts, as if the server had one."""
     mean = torch.stack([before.prompts(k)["text"] for k in range(len(before.clients["text"]))]).double().mean(dim=0)
     moves = torch.stack([update.text.double() - mean for update in updates.values()])
-    return {
-        "drift_text_from_mean": none_if_nan(drift_diversity(moves)),
-        "cosine_text_from_mean": none_if_nan(cosine_distance(moves)) if len(moves) > 1 else None,
-    }
+    return _spread("text_from_mean", moves)
 
 
 def _mean(values: list[float]) -> float:

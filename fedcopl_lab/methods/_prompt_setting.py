@@ -8,13 +8,14 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
+from fedcopl_lab._card import memory_of, tf32_in
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.data import SEEN_SETS, Dataset, Federation, load_dataset, partition, restore_federation, split_name
 from fedcopl_lab.models import CLIPBundle, PromptedCLIP, load_clip
 from fedcopl_lab.models.clip import MINI
 from fedcopl_lab.models.prompted_clip import image_tokens
-from fedcopl_lab.steps import Scorer, template_features, zero_shot
+from fedcopl_lab.steps import SCORERS, ImageRows, Scorer, scorer_of, template_features, zero_shot
 
 IMAGES_PER_FORWARD = 256
 
@@ -29,13 +30,14 @@ class _Frozen:
     def tokens(self) -> Float[Tensor, "n_all tokens width"]:
         images, done = self.dataset.images, 0
         first = self._tokens_of(images[:IMAGES_PER_FORWARD])
-        everything = first.new_empty(len(images), *first.shape[1:])  # one block: parts and their sum would be two
+        everything = _block_for(len(images), first)
         while done < len(images):
             part = first if not done else self._tokens_of(images[done : done + IMAGES_PER_FORWARD])
             everything[done : done + len(part)] = part
             done += len(part)
         return everything
 
+    @tf32_in()
     def _tokens_of(self, images: UInt8[Tensor, "n 3 h w"]) -> Float[Tensor, "n tokens width"]:
         return image_tokens(self.clip.model, self.clip.to_input(images))
 
@@ -47,6 +49,17 @@ class _Frozen:
     @cached_property
     def zero_shot_logits(self) -> Float[Tensor, "n_all c"]:
         return zero_shot(self.clip, self.dataset).logits
+
+
+def _block_for(n: int, first: Tensor) -> Tensor:
+    """Room for n tensors like the first in one block: parts and their sum would be two.
+
+    On the card, or where that would take more than half of it, in pinned memory; batches are then copied when taken.
+    """
+    too_large = first.device.type == "cuda" and n * first[0].nbytes > memory_of(first.device) // 2
+    return torch.empty(
+        n, *first.shape[1:], dtype=first.dtype, device="cpu" if too_large else first.device, pin_memory=too_large
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,6 +115,10 @@ class PromptSetting:
         """What enters the first image layer for every image; nothing augments, so it never changes."""
         return self._known.tokens
 
+    def rows(self, indices: Int[Tensor, "n"]) -> ImageRows:
+        """The tokens of some images, which nobody copies before they are used."""
+        return ImageRows.of(self.tokens, indices, self.config.device)
+
     @property
     def zero_shot_logits(self) -> Float[Tensor, "n_all c"]:
         """Scores of the plain CLIP for every image."""
@@ -124,13 +141,14 @@ class PromptSetting:
 
     @property
     def template(self) -> Float[Tensor, "c d"] | None:
-        """Unit text features of the template, where the run trains no text prompt."""
-        return None if "text" in self.config.trained else self._known.template
+        """Unit text features of the template, where the run trains no text prompt or its method reads them."""
+        reads = SCORERS.get(self.config.method, Scorer).reads_template or "text" not in self.config.trained
+        return self._known.template if reads else None
 
     @property
     def scorer(self) -> Scorer:
         """What labels and tests are scored with."""
-        return Scorer(self.prompted, self.config, self.template)
+        return scorer_of(self.prompted, self.config, self.template)
 
     @property
     def _known(self) -> _Frozen:
@@ -165,6 +183,7 @@ def _draw_federation(dataset: Dataset, config: PromptConfig) -> Federation:
         min_train=config.min_train,
         min_test=config.min_test,
         test_split=config.test_split,
+        class_order=config.class_order,
     )
 
 
@@ -190,7 +209,7 @@ def _prompted_pair(config: PromptConfig, clip: CLIPBundle, dataset: Dataset) -> 
     return scoring, prompted("bf16") if config.precision == "bf16" else scoring
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=1)  # tokens are large: those of one data set at a time
 def _frozen_for(dataset: str, clip: str, weights: str, device: str, threads: int) -> _Frozen:
     """Kept per thread count too: sums may round differently, and a run key promises its bytes."""
     frozen = load_clip(clip, device=device, weights=_weights_argument(weights))

@@ -9,7 +9,7 @@ from torch import Tensor
 from fedcopl_lab.steps import PseudoLabels
 
 PARTS = ("text", "visual", "text_local")
-"""The prompts, in the order in which they are stored and sent; only FedOTP has the last, and never sends it."""
+"""The prompts, in the order in which they are stored and sent; FedOTP and FedPGP have the last and never send it."""
 
 
 @dataclass(frozen=True, repr=False)

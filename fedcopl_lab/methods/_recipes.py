@@ -27,12 +27,13 @@ def corrected_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
         use_cpg=config.use_cpg,
         use_cdsc=config.use_cdsc,
         soft=config.target == "soft",
+        look=False,
     )
 
 
 def pull_to_start(task: LocalTask) -> Tensor:
     """FedProx: (mu/2) times the squared distance to the round's start."""
-    return task.config.fedprox.mu * proximal_term(task.model.parameters(), task.global_model.parameters())
+    return task.config.fedprox.mu * proximal_term(task.trained(), task.global_model.parameters())
 
 
 RECIPES: dict[str, Recipe] = {

@@ -1,6 +1,6 @@
 """One client's round of semi-supervised training: its models, its batches, its optimiser, what it records."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,13 +10,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from fedcopl_lab._card import tf32_in
 from fedcopl_lab.methods._batches import Batch, BatchSource
 from fedcopl_lab.methods._sage_setting import SemiSetting
 from fedcopl_lab.methods._sage_state import Tensors, copied
 from fedcopl_lab.methods._sage_view_labels import ViewLabelLog, ViewLabels
 from fedcopl_lab.models import ResNet8, blank_copy, load_values
 from fedcopl_lab.seeding import torch_generator
-from fedcopl_lab.steps import CorrectedLabels, model_scores
+from fedcopl_lab.steps import CorrectedLabels, batch_scores, model_scores
 
 if TYPE_CHECKING:
     from fedcopl_lab.methods._recipe import Recipe
@@ -47,6 +48,8 @@ class ClientUpdate:
         n_steps: optimiser steps taken.
         start_scores: scores of its pool's reported images by the model it started from, [n_scored, C].
         end_scores: the same by its trained model.
+        start_batch_scores: as ``start_scores``, normalised with these images' own statistics, [n_scored, C].
+        end_batch_scores: the same by its trained model.
         probe_scores: scores of the fixed test images by its trained model, [n_probe, C].
         noted: pseudo-labels of all steps; None where there were none.
     """
@@ -59,6 +62,8 @@ class ClientUpdate:
     n_steps: int
     start_scores: Float[Tensor, "n_scored c"]
     end_scores: Float[Tensor, "n_scored c"]
+    start_batch_scores: Float[Tensor, "n_scored c"]
+    end_batch_scores: Float[Tensor, "n_scored c"]
     probe_scores: Float[Tensor, "n_probe c"]
     noted: ViewLabels | None
 
@@ -86,6 +91,7 @@ class LocalTask:
         models: further models of the recipe, by name.
         optimisers: what trains them, by the same names.
         send: what else the client will send; hooks fill it.
+        trained: gives the parameters of ``model``, or their places in the model of several clients.
         optimiser: SGD over ``model``.
 
     >>> setting = lab.methods.SemiSetting.of(lab.configure("smoke", method="SAGE", width=0.25, steps_per_epoch=1))
@@ -118,7 +124,8 @@ class LocalTask:
         self.received = dict(received or {})
         self.memory = copied(dict(memory or {}))
         self.send: Tensors = {}
-        self.optimiser = self.sgd(self.model.parameters())
+        self.trained: Callable[[], Iterable[Tensor]] = self.model.parameters
+        self.optimiser = self.sgd(self.trained())
         self._momentum_before = dict(momentum or {})
         self.labelled = setting.labelled(client, everything=recipe.labels == "all")
         self.pool = setting.pool(client)
@@ -131,10 +138,19 @@ class LocalTask:
         self._load_start()  # another task may have used the same models since
         self.recipe.begin(self)
         self._load_momentum()
-        for batch in self.batches():
-            for name, loss in self.recipe.step(self, batch).items():
-                self._losses.setdefault(name, []).append(loss.detach())
-            self.n_steps += 1
+        with tf32_in(convolutions=self.config.precision != "fp32"):
+            for batch in self.batches():
+                self.count(self.recipe.step(self, batch))
+        return self.update()
+
+    def count(self, losses: Mapping[str, Tensor]) -> None:
+        """One step is done, with these losses."""
+        for name, loss in losses.items():
+            self._losses.setdefault(name, []).append(loss.detach())
+        self.n_steps += 1
+
+    def update(self) -> ClientUpdate:
+        """What the round ended with, once ``model`` has taken all its steps."""
         self.recipe.end(self)
         model = copied(self.model.state_dict())
         if self.config.bn == "local":
@@ -150,6 +166,8 @@ class LocalTask:
             n_steps=self.n_steps,
             start_scores=model_scores(self.global_model, reported, self.setting.training),
             end_scores=model_scores(self.model, reported, self.setting.training),
+            start_batch_scores=batch_scores(self.global_model, reported, self.setting.training),
+            end_batch_scores=batch_scores(self.model, reported, self.setting.training),
             probe_scores=model_scores(self.model, self.setting.images[self.setting.probes], self.setting.testing),
             noted=self._notes.joined(),
         )
@@ -175,12 +193,18 @@ class LocalTask:
             parameters, lr=lr or config.lr, momentum=config.momentum, weight_decay=config.weight_decay, fused=True
         )
 
-    def scores(self, model: nn.Module, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n c"]:
-        """Class scores in float32; the model computes in the run's precision and in its own mode."""
+    def scores(
+        self, model: nn.Module, images: Float[Tensor, "n channels h w"], exact: bool = False
+    ) -> Float[Tensor, "*clients n c"]:
+        """Class scores in float32, by client from a model of several.
+
+        The model computes in its own mode, in the run's precision or in full float32.
+        """
         if self.config.channels_last:
             images = images.contiguous(memory_format=torch.channels_last)
-        bf16 = self.config.precision == "bf16"
-        with torch.autocast(images.device.type, torch.bfloat16) if bf16 else nullcontext():
+        bf16 = self.config.precision == "bf16" and not exact
+        autocast = torch.autocast(images.device.type, torch.bfloat16) if bf16 else nullcontext()
+        with autocast, tf32_in() if exact else nullcontext():
             logits: Tensor = model(images)
         return logits.float()
 
@@ -197,7 +221,7 @@ class LocalTask:
     @torch.no_grad()
     def global_scores(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n c"]:
         """The global model's scores of weak views."""
-        return self.scores(self.global_model, images)
+        return self.scores(self.global_model, images, exact=True)
 
     def global_scores_of(self, batch: Batch) -> Float[Tensor, "n c"] | None:
         """The global model's scores of a batch's weak views, where the recipe or the log wants them."""
@@ -207,10 +231,10 @@ class LocalTask:
 
     @torch.no_grad()
     def eval_scores(self, model: nn.Module, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n c"]:
-        """Scores with running statistics; the model's mode is restored."""
+        """Scores with running statistics in full float32; the model's mode is restored."""
         was_training = model.training
         model.eval()
-        logits = self.scores(model, images)
+        logits = self.scores(model, images, exact=True)
         model.train(was_training)
         return logits
 

@@ -43,10 +43,23 @@ _GROUP_KEYS = {
     "lambda_sure": "mean lambda where the local model is confident",
 }
 
+_SEEN = {
+    "start": "the model the client started from", "end": "its trained model",
+    "start_batch": "the first, normalising with these images' own statistics as in training,",
+    "end_batch": "the second, normalising with these images' own statistics as in training,",
+}  # fmt: skip
+_PREDICTED = {
+    "mean": "mean prediction, [C]; over at most n_probe images, absent where that is 0",
+    "distance": "total variation of the mean prediction and these images' true classes",
+    "labelled_distance": "the same and the classes of the client's labelled images",
+    "entropy": "mean entropy of the predictions, nats; Eq. 16's left side",
+}
+
 ROW_KEYS: Mapping[str, str] = MappingProxyType(
     {
         "round": "number of the round, from 1",
         "accuracy": "of the merged model on all test images",
+        "right": "in the last five rounds, one digit per test image: 1 where the merged model is right",
         "loss_*": "mean over steps, then clients, of each named loss",
         "n_steps": "optimiser steps of all participants",
         "participants": "clients that trained",
@@ -86,20 +99,23 @@ ROW_KEYS: Mapping[str, str] = MappingProxyType(
         "clients.n_labelled": "labelled images; lists run over all clients, None where one did not take part",
         "clients.n_pool": "images of the pool",
         "clients.mix_entropy": "entropy of the pool's true classes, nats",
+        "clients.labelled_mix_entropy": "the same of its labelled images",
         "clients.local_entropy": "mean entropy of the local predictions on weak views in training",
-        "clients.start_mean": "mean prediction over the pool by the model the client started from, [C]; "
-        "this and what follows over at most n_probe of its images, absent where that is 0",
-        "clients.end_mean": "the same by its trained model",
-        "clients.start_distance": "total variation of start_mean and the pool's true classes",
-        "clients.end_distance": "the same of end_mean",
-        "clients.start_entropy": "mean entropy of those predictions; Eq. 16's left side",
-        "clients.end_entropy": "the same by the trained model",
-        "clients.end_information": "mean KL(prediction || end_mean); Eq. 16's second term",
+        **{
+            f"clients.{model}_{what}": f"pool images as {seen} sees them: {said}"
+            for model, seen in _SEEN.items()
+            for what, said in _PREDICTED.items()
+        },
+        "clients.end_information": "mean KL(prediction || end_mean); Eq. 16's second term by Bayes' rule",
+        "clients.end_printed": "mean -KL(end_mean || prediction); the same as Eq. 15 prints it",
         "clients.end_accuracy": "accuracy of the trained model on the pool",
         "clients.end_confidence": "mean confidence of the trained model on the pool",
     }
 )
 """Every key of a row, nested ones with dots, and what it is. Methods without a pool have no labels' groups."""
+
+LAST_ROUNDS = 5
+"""Rounds at the end of a run whose mean accuracy is told beside the last one's, with each test image's result."""
 
 _DIGITS = 6  # of the mean predictions
 
@@ -118,10 +134,16 @@ def round_row(
     model = setting.placed_model(after.model)
     tests = setting.tests
     scores = model_scores(model, setting.images[tests], setting.testing)
+    right = scores.argmax(dim=1) == setting.labels[tests]
     n_probe = len(setting.probes)
     row: dict[str, Any] = {
         "round": after.round,
-        "accuracy": float((scores.argmax(dim=1) == setting.labels[tests]).double().mean()),
+        "accuracy": float(right.double().mean()),
+        **(
+            {"right": "".join(map(str, right.int().tolist()))}
+            if after.round > setting.config.rounds - LAST_ROUNDS
+            else {}
+        ),
         **_losses(updates),
         "n_steps": sum(update.n_steps for update in updates.values()),
         "participants": list(updates),
@@ -166,32 +188,38 @@ def _clients(setting: SemiSetting, updates: Mapping[int, ClientUpdate]) -> dict[
 
 
 def _client(setting: SemiSetting, client: int, update: ClientUpdate) -> dict[str, Any]:
-    pool, scored = setting.labels[setting.pool(client)], setting.labels[setting.scored_pool(client)]
+    pool, labelled = setting.labels[setting.pool(client)], setting.labels[setting.labelled(client)]
+    scored = setting.labels[setting.scored_pool(client)]
     return {
-        "n_labelled": len(setting.labelled(client)),
+        "n_labelled": len(labelled),
         "n_pool": len(pool),
         "mix_entropy": _entropy_of(_mix(pool, setting)),
+        "labelled_mix_entropy": _entropy_of(_mix(labelled, setting)),
         "local_entropy": None if update.noted is None else float(entropy(update.noted.local).mean()),
-        **(_predictions(update, scored, _mix(scored, setting)) if len(scored) else {}),
+        **(_predictions(update, scored, _mix(scored, setting), _mix(labelled, setting)) if len(scored) else {}),
     }
 
 
-def _predictions(update: ClientUpdate, true: Tensor, mix: Tensor) -> dict[str, Any]:
+def _predictions(update: ClientUpdate, true: Tensor, mix: Tensor, labelled: Tensor) -> dict[str, Any]:
     """What the pool looks like to the model that a client got and to the one that it sends."""
-    start, end = (scores.double().softmax(dim=1) for scores in (update.start_scores, update.end_scores))
-    start_mean, end_mean = start.mean(dim=0), end.mean(dim=0)
-    end_entropy = float(entropy(update.end_scores).mean())
-    return {
-        "start_mean": _rounded(start_mean),
-        "end_mean": _rounded(end_mean),
-        "start_distance": float(0.5 * (start_mean - mix).abs().sum()),
-        "end_distance": float(0.5 * (end_mean - mix).abs().sum()),
-        "start_entropy": float(entropy(update.start_scores).mean()),
-        "end_entropy": end_entropy,
+    report: dict[str, Any] = {}
+    for name in ("start", "end", "start_batch", "end_batch"):
+        scores: Tensor = getattr(update, f"{name}_scores")
+        shares = scores.double().softmax(dim=1).mean(dim=0)
+        report |= {
+            f"{name}_mean": _rounded(shares),
+            f"{name}_distance": float(0.5 * (shares - mix).abs().sum()),
+            f"{name}_labelled_distance": float(0.5 * (shares - labelled).abs().sum()),
+            f"{name}_entropy": float(entropy(scores).mean()),
+        }
+    log_p = update.end_scores.double().log_softmax(dim=1)
+    p, shares = log_p.exp(), log_p.exp().mean(dim=0)
+    return report | {
         # the mean of sum p log(p / mean p) is the entropy of the mean less the mean entropy
-        "end_information": _entropy_of(end_mean) - end_entropy,
-        "end_accuracy": float((end.argmax(dim=1) == true).double().mean()),
-        "end_confidence": float(end.amax(dim=1).mean()),
+        "end_information": _entropy_of(shares) - report["end_entropy"],
+        "end_printed": float((shares * log_p).sum(dim=1).mean()) + _entropy_of(shares),
+        "end_accuracy": float((p.argmax(dim=1) == true).double().mean()),
+        "end_confidence": float(p.amax(dim=1).mean()),
     }
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
@@ -20,8 +21,11 @@ from fedcopl_lab.data import (
     partition,
     restore_federation,
 )
+from fedcopl_lab.methods.protocol import draw_participants
 from fedcopl_lab.models import ResNet8, blank_copy, draw_resnet8, load_values, placed
 from fedcopl_lab.seeding import torch_generator
+
+_AUTHORS_SEED = 7  # of the released code's one stream of participants
 
 
 def pool_steps(config: SageConfig, n_pool: int) -> int:
@@ -29,6 +33,23 @@ def pool_steps(config: SageConfig, n_pool: int) -> int:
     batch = config.batch_size if config.epoch_rule == "authors" else config.unlabelled_batch_size
     steps = n_pool // batch
     return steps if config.steps_per_epoch is None else min(steps, config.steps_per_epoch)
+
+
+def sage_participants(config: SageConfig, round_index: int) -> list[int]:
+    """The clients of the round after so many, in the order of their visits.
+
+    With the authors' partition they come, as in the released code, from one legacy stream of seed 7 for all rounds, in
+    the order drawn; else from the run's own seed, in rising order.
+
+    >>> sage_participants(lab.configure("paper", method="SAGE", mode="authors"), 0)[:3]
+    [1, 17, 2]
+    """
+    if config.partition_mode != "authors":
+        return draw_participants(config, config.seed, round_index)
+    stream = np.random.RandomState(_AUTHORS_SEED + config.seed)
+    draws = [stream.choice(config.n_clients, config.clients_per_round, replace=False) for _ in range(round_index + 1)]
+    found: list[int] = draws[-1].tolist()
+    return found
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from fedcopl_lab.steps import CorrectedLabels
+from fedcopl_lab.steps import CorrectedLabels, check_logits
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,11 +47,15 @@ class ViewLabelLog:
         self._steps.append((places, local, global_, labels))
 
     def joined(self) -> ViewLabels | None:
-        """All steps in order; None without any."""
+        """All steps in order; None without any.
+
+        Raises:
+            FedCoPLError: scores that are NaN or infinite; looked for here, since every look waits for a GPU.
+        """
         if not self._steps:
             return None
         scored = [global_ for _, _, global_, _ in self._steps if global_ is not None]
-        return ViewLabels(
+        joined = ViewLabels(
             places=torch.cat([places for places, _, _, _ in self._steps]),
             local=torch.cat([local for _, local, _, _ in self._steps]),
             global_=torch.cat(scored) if len(scored) == len(self._steps) else None,
@@ -59,3 +63,7 @@ class ViewLabelLog:
             weight=torch.cat([labels.weight for _, _, _, labels in self._steps]),
             used=torch.cat([labels.used for _, _, _, labels in self._steps]),
         )
+        for scores in (joined.local, joined.global_):
+            if scores is not None:
+                check_logits(scores)
+        return joined

@@ -1,25 +1,29 @@
 """The client half of prompt tuning: its text prompt, pseudo-labels and scores stay with it (FedCoPL Sec. 3.3-3.4)."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from fedcopl_lab._card import tf32_in
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.methods._client_weights import prompt_weight
 from fedcopl_lab.methods._labels import make_labels, select_labels, stream_seed
 from fedcopl_lab.methods._predicting import client_scores
+from fedcopl_lab.methods._prompt_recipes import prompt_recipe_of
 from fedcopl_lab.methods._prompt_setting import PromptSetting
 from fedcopl_lab.methods._prompt_state import PARTS
 from fedcopl_lab.methods.protocol import MOMENTUM, Answer, ClientHalf, Kept, Letter, Tensors, grouped, named
 from fedcopl_lab.seeding import torch_generator
-from fedcopl_lab.steps import LocalUpdate, PromptState, PseudoLabels, filter_confident, perturb_counts, train_round
+from fedcopl_lab.steps import LocalUpdate, PromptState, PseudoLabels, filter_confident, perturb_counts
 
 PROMPTS = "server."
 """Prefix of the server's prompts in a letter."""
+
+DECAY = "decay."
+"""Prefix of weight decay's part of a client's update in its entry."""
 
 NUMBERS = {
     "score": ("selected", "wanted"), "select": ("selected",), "train": ("weight",), "evaluate": ("correct", "n_test"),
@@ -59,10 +63,11 @@ class PromptClient(ClientHalf):
             return super().work_together(clients, letters)
         setting, config, round_index = clients[0].setting, clients[0].config, letters[0].round
         labels = [one.label_entry(before=round_index + 1) for one in clients]
-        with matmul_precision(config.precision):
-            updates = train_round(
+        images = [setting.rows(setting.train_indices(one.client)) for one in clients]
+        with tf32_in(matrices=config.precision == "tf32"):
+            updates = prompt_recipe_of(config.method).train(
                 setting.training,
-                [setting.tokens[setting.train_indices(one.client)] for one in clients],
+                images,
                 [labels_of(entry) for entry in labels],
                 [one.start(letter) for one, letter in zip(clients, letters, strict=True)],
                 config=config,
@@ -165,14 +170,15 @@ def initial_prompts(setting: PromptSetting) -> Tensors:
     start = {"text": text, "visual": visual}
     if setting.config.method == "FedOTP":
         start["text_local"] = prompted.initial_prompts(torch_generator(seed, "initial local text prompt"))[0]
-    return start
+    return setting.scorer.start(start, torch_generator(seed, "a method's own start"))
 
 
 def pools_scores(config: PromptConfig) -> bool:
     """Whether the server makes the labels from all clients' scores, which clients on separate machines never send."""
     if config.labeller == "CoPL":
         return config.filter_scope == "global" or config.count_noise in ("half", "uniform", "shuffled")
-    return config.labeller == "true" or config.label_scope == "global"
+    pooled = config.labeller == "CPL" and config.candidate_scope == "global"
+    return config.labeller == "true" or config.label_scope == "global" or pooled
 
 
 def label_kind(config: PromptConfig) -> str:
@@ -208,6 +214,7 @@ def update_tensors(update: LocalUpdate) -> Tensors:
     return {
         **{part: value for part, value in parts.items() if value is not None},
         **named(MOMENTUM, update.momentum),
+        **named(DECAY, update.decay),
         "epoch_losses": torch.tensor(update.epoch_losses, dtype=torch.float64),
         "n_samples": torch.tensor(update.n_samples),
         "n_steps": torch.tensor(update.n_steps),
@@ -221,19 +228,8 @@ def update_of(entry: Mapping[str, Tensor]) -> LocalUpdate:
         visual=entry["visual"],
         text_local=entry.get("text_local"),
         momentum=grouped(entry, MOMENTUM),
+        decay=grouped(entry, DECAY),
         epoch_losses=tuple(entry["epoch_losses"].tolist()),
         n_samples=int(entry["n_samples"]),
         n_steps=int(entry["n_steps"]),
     )
-
-
-@contextmanager
-def matmul_precision(precision: str) -> Iterator[None]:
-    """Let CUDA matrix products use TF32 where the configuration says so, and put torch's switch back."""
-    matmul = torch.backends.cuda.matmul
-    before = matmul.allow_tf32
-    matmul.allow_tf32 = precision == "tf32"
-    try:
-        yield
-    finally:
-        matmul.allow_tf32 = before

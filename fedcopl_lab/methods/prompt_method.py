@@ -8,13 +8,14 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from fedcopl_lab._card import tf32_in
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.data import Federation
 from fedcopl_lab.methods._label_phase import LabelPhase
 from fedcopl_lab.methods._labels import filter_all
 from fedcopl_lab.methods._method import Method, RoundResult
 from fedcopl_lab.methods._predicting import ClientModels
-from fedcopl_lab.methods._prompt_rows import evaluation_report, label_report, round_report
+from fedcopl_lab.methods._prompt_rows import evaluation_report, label_report, round_report, set_report
 from fedcopl_lab.methods._prompt_setting import PromptSetting
 from fedcopl_lab.methods._prompt_state import FederationState
 from fedcopl_lab.methods.prompt_client import (
@@ -73,6 +74,7 @@ class PromptMethod(Method):
         """See :meth:`Method.client`."""
         return PromptClient(self.setting, client, kept)
 
+    @tf32_in()
     def round(self, state: FederationState, exchange: Exchange | None = None) -> RoundResult:
         """See :meth:`Method.round`."""
         exchange = exchange or self._in_process(state)
@@ -86,6 +88,7 @@ class PromptMethod(Method):
         row: dict[str, Any] = {"round": after.round}
         if phase is not None:
             row["labels"] = label_report(phase, self.setting)
+            row |= set_report(row["labels"])
         row |= round_report(before, updates, evaluation, self.setting)
         row |= self._traffic(updates, phase)
         if last:

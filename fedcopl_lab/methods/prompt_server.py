@@ -12,6 +12,7 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.methods._client_weights import prompt_weight
 from fedcopl_lab.methods._label_phase import LabelPhase
 from fedcopl_lab.methods._labels import allocate_counts, make_labels, stream_seed
+from fedcopl_lab.methods._prompt_recipes import prompt_recipe_of
 from fedcopl_lab.methods._prompt_setting import PromptSetting
 from fedcopl_lab.methods.prompt_client import (
     PROMPTS,
@@ -21,7 +22,7 @@ from fedcopl_lab.methods.prompt_client import (
     phase_number,
     pools_scores,
 )
-from fedcopl_lab.methods.protocol import Exchange, Expected, Letter, Tensors, draw_participants, named
+from fedcopl_lab.methods.protocol import Exchange, Expected, Letter, Mean, Tensors, draw_participants, named
 
 
 @dataclass(frozen=True, repr=False)
@@ -111,7 +112,12 @@ class PromptServer:
             )
         prompts, weights = named(PROMPTS, state.prompts), self.weights(state)
         letters = {k: Letter("train", state.round, {} if k in informed else prompts) for k in participants}
-        mean = exchange.mean(letters, state.prompts, {k: int(weights[k]) for k in participants})
+        merge = prompt_recipe_of(self.config.method).merge
+        if merge is None:
+            mean = exchange.mean(letters, state.prompts, {k: int(weights[k]) for k in participants})
+        else:
+            sent = {k: one.tensors for k, one in exchange.ask(letters, Expected(state.prompts)).items()}
+            mean = Mean(merge(sent), list(sent))
         row = {
             "round": state.round + 1,
             "participants": participants,
@@ -146,7 +152,8 @@ class PromptServer:
         send = state.round > 0 and config.relabel_with == "aggregated"
         prompts = named(PROMPTS, state.prompts) if send else {}
         most = {"selected": self.n_train}
-        wished = most | {"wanted": max(self.n_train, config.shots * n_classes)}  # a client may want more than it has
+        room = (config.shots or self.n_train) * n_classes
+        wished = most | {"wanted": max(self.n_train, room)}  # a client may want more than it has
         if pools_scores(config):
             asked = Expected(more=True)
         elif config.labeller == "CoPL":

@@ -1,16 +1,19 @@
 """The client half of semi-supervised learning: sends its model and what its method adds (SAGE Alg. 1)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from fedcopl_lab._card import tf32_in
+from fedcopl_lab.methods._fixmatch import joint_step
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._recipes import recipe_of
 from fedcopl_lab.methods._sage_local_task import ClientUpdate, LocalTask
 from fedcopl_lab.methods._sage_setting import SemiSetting
+from fedcopl_lab.methods._sage_together import run_together
 from fedcopl_lab.methods._sage_view_labels import ViewLabels
 from fedcopl_lab.methods.protocol import MOMENTUM, Answer, ClientHalf, Kept, Letter, Tensors, grouped, named
 from fedcopl_lab.steps import model_scores, recalibrate
@@ -18,6 +21,7 @@ from fedcopl_lab.steps import model_scores, recalibrate
 MODEL, EXTRA, MEMORY = "model/", "extra/", "memory/"
 """Prefixes of the model, of what a method sends beside it, and of what a client keeps for itself."""
 
+_SCORES = ("start_scores", "end_scores", "start_batch_scores", "end_batch_scores")
 _LOSS, _NOTED = "loss/", "noted/"
 
 
@@ -40,8 +44,25 @@ class SageClient(ClientHalf):
 
     def work(self, letter: Letter) -> Tensors:
         """See :meth:`ClientHalf.work`."""
-        with exact_convolutions(self.setting.config.precision):
+        with exact_convolutions():
             return self._recalibrate(letter) if letter.kind == "recalibrate" else self._train(letter)
+
+    @classmethod
+    def work_together(cls, clients: Sequence["SageClient"], letters: Sequence[Letter]) -> list[Tensors]:
+        """See :meth:`ClientHalf.work_together`; those that take equally many steps share their passes."""
+        setting = clients[0].setting
+        if len(clients) == 1 or letters[0].kind != "train" or clients[0].recipe.step is not joint_step:
+            return super().work_together(clients, letters)
+        by_steps: dict[int, list[int]] = {}
+        for place, one in enumerate(clients):
+            by_steps.setdefault(setting.steps_per_epoch(one.client), []).append(place)
+        entries: dict[int, Tensors] = {}
+        with exact_convolutions():
+            for places in by_steps.values():
+                tasks = [clients[place]._task(letters[place]) for place in places]
+                updates = run_together(tasks) if len(tasks) > 1 else [tasks[0].run()]
+                entries |= {place: update_tensors(update) for place, update in zip(places, updates, strict=True)}
+        return [entries[place] for place in range(len(clients))]
 
     def reply(self, letter: Letter, entry: Mapping[str, Tensor]) -> Answer:
         """See :meth:`ClientHalf.reply`."""
@@ -50,12 +71,14 @@ class SageClient(ClientHalf):
         return Answer(self.client, letter.kind, letter.round, sent, sizes)
 
     def _train(self, letter: Letter) -> Tensors:
+        return update_tensors(self._task(letter).run())
+
+    def _task(self, letter: Letter) -> LocalTask:
         memory = grouped(self.kept.latest("train", before=letter.round), MEMORY)
         momentum = grouped(self.kept.latest("momentum", before=letter.round), MOMENTUM)
         start = {name: value.to(self.setting.config.device) for name, value in grouped(letter.tensors, MODEL).items()}
         received = grouped(letter.tensors, EXTRA)
-        task = LocalTask(self.setting, self.recipe, self.client, letter.round, start, received, memory, momentum)
-        return update_tensors(task.run())
+        return LocalTask(self.setting, self.recipe, self.client, letter.round, start, received, memory, momentum)
 
     def _recalibrate(self, letter: Letter) -> Tensors:
         model = self.setting.placed_model(grouped(letter.tensors, MODEL))
@@ -69,7 +92,7 @@ def update_tensors(update: ClientUpdate) -> Tensors:
     entry |= named(MOMENTUM, update.momentum)
     entry |= {f"{_LOSS}{name}": torch.tensor(value, dtype=torch.float64) for name, value in update.losses.items()}
     entry |= {"n_steps": torch.tensor(update.n_steps)}
-    entry |= {"start_scores": update.start_scores, "end_scores": update.end_scores}
+    entry |= {name: getattr(update, name) for name in _SCORES}
     if len(update.probe_scores):
         entry["probe_scores"] = update.probe_scores
     if update.noted is not None:
@@ -91,20 +114,20 @@ def update_of(entry: Mapping[str, Tensor], setting: SemiSetting) -> ClientUpdate
         momentum=grouped(entry, MOMENTUM),
         losses={name: float(value) for name, value in grouped(entry, _LOSS).items()},
         n_steps=int(entry["n_steps"]),
-        start_scores=entry["start_scores"],
-        end_scores=entry["end_scores"],
+        **{name: entry[name] for name in _SCORES},
         probe_scores=probe_scores,
         noted=ViewLabels(**{"global_": None, **noted}) if noted else None,  # type: ignore[arg-type]
     )
 
 
 @contextmanager
-def exact_convolutions(precision: str) -> Iterator[None]:
-    """The same kernels in every run; full float32 products unless the run is in bf16."""
+def exact_convolutions(precision: str = "fp32") -> Iterator[None]:
+    """The same kernels in every run; full float32 products unless the precision is another."""
     cudnn: Any = torch.backends.cudnn
-    before = cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32
-    cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32 = True, False, precision != "fp32"
+    before = cudnn.deterministic, cudnn.benchmark
+    cudnn.deterministic, cudnn.benchmark = True, False
     try:
-        yield
+        with tf32_in(convolutions=precision != "fp32"):
+            yield
     finally:
-        cudnn.deterministic, cudnn.benchmark, cudnn.allow_tf32 = before
+        cudnn.deterministic, cudnn.benchmark = before

@@ -11,18 +11,9 @@ from fedcopl_lab.methods._method import Method, RoundResult
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._recipes import recipe_of
 from fedcopl_lab.methods._sage_rows import round_row
-from fedcopl_lab.methods._sage_setting import SemiSetting
+from fedcopl_lab.methods._sage_setting import SemiSetting, sage_participants
 from fedcopl_lab.methods._sage_state import SemiState
-from fedcopl_lab.methods.protocol import (
-    MOMENTUM,
-    Exchange,
-    InProcess,
-    Kept,
-    KeptInMemory,
-    Tensors,
-    draw_participants,
-    named,
-)
+from fedcopl_lab.methods.protocol import MOMENTUM, Exchange, InProcess, Kept, KeptInMemory, Tensors, named
 from fedcopl_lab.methods.sage_client import MEMORY, SageClient, exact_convolutions, update_of
 from fedcopl_lab.methods.sage_server import SageServer
 from fedcopl_lab.steps import model_scores
@@ -59,8 +50,8 @@ class SemiMethod(Method):
         return self.server.restored_state(tensors)
 
     def participants(self, round_index: int) -> list[int]:
-        """The clients of the round after so many, in rising order."""
-        return draw_participants(self.config, self.config.seed, round_index)
+        """The clients of the round after so many, in the order of their visits."""
+        return sage_participants(self.config, round_index)
 
     def client(self, client: int, kept: Kept) -> SageClient:
         """See :meth:`Method.client`."""
@@ -68,13 +59,13 @@ class SemiMethod(Method):
 
     def round(self, state: SemiState, exchange: Exchange | None = None) -> RoundResult:
         """See :meth:`Method.round`."""
-        with exact_convolutions(self.config.precision):
+        with exact_convolutions():
             exchange = exchange or self._in_process(state)
             served, seen = self.server.round(state, exchange)
             updates = {k: update_of(exchange.entries["train"][k], self.setting) for k in seen.row["answered"]}
             memories = state.memories | {k: one.memory for k, one in updates.items() if one.memory}
-            momentum = next(reversed(updates.values())).momentum
-            after = replace(served, momentum=momentum, memories=memories)
+            last = next(k for k in reversed(exchange.entries["train"]) if k in updates)
+            after = replace(served, momentum=updates[last].momentum, memories=memories)
             return RoundResult(after, round_row(self.setting, after, updates, seen.messages), updates)
 
     def predict(self, state: SemiState, indices: Int[Tensor, "n"]) -> Int[Tensor, "n"]:
@@ -87,4 +78,5 @@ class SemiMethod(Method):
         """Clients in this process that kept what a state says of them."""
         kept = {k: {"train": named(MEMORY, state.memories.get(k, {}))} for k in range(self.config.n_clients)}
         passed = None if self.config.momentum_state == "reset" else named(MOMENTUM, state.momentum)
-        return InProcess({k: self.client(k, KeptInMemory(one)) for k, one in kept.items()}, momentum=passed)
+        clients = {k: self.client(k, KeptInMemory(one)) for k, one in kept.items()}
+        return InProcess(clients, self.config.clients_per_forward, passed)

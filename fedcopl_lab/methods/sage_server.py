@@ -12,9 +12,9 @@ from fedcopl_lab.methods._client_weights import sage_weight
 from fedcopl_lab.methods._recipe import Recipe, RoundEnd
 from fedcopl_lab.methods._recipes import recipe_of
 from fedcopl_lab.methods._sage_local_task import ClientUpdate
-from fedcopl_lab.methods._sage_setting import SemiSetting
+from fedcopl_lab.methods._sage_setting import SemiSetting, sage_participants
 from fedcopl_lab.methods._sage_state import SemiState
-from fedcopl_lab.methods.protocol import Answer, Exchange, Expected, Letter, Tensors, draw_participants, grouped, named
+from fedcopl_lab.methods.protocol import Answer, Exchange, Expected, Letter, Tensors, grouped, named
 from fedcopl_lab.methods.sage_client import EXTRA, MODEL
 from fedcopl_lab.steps import average_models
 
@@ -58,7 +58,7 @@ class SageServer:
 
     def round(self, state: SemiState, exchange: Exchange) -> tuple[SemiState, SageRound]:
         """One communication round: the next state, and the round as it went."""
-        participants = draw_participants(self.config, self.config.seed, state.round)
+        participants = sage_participants(self.config, state.round)
         messages = self.recipe.message(self.setting, state, participants)
         model = named(MODEL, state.model)
         letters = {k: Letter("train", state.round, model | named(EXTRA, messages[k])) for k in participants}
@@ -88,7 +88,8 @@ class SageServer:
             model={name: value.to(device) for name, value in grouped(answer.tensors, MODEL).items()},
             sent={name: value.to(device) for name, value in grouped(answer.tensors, EXTRA).items()},
             memory={}, momentum={}, losses={}, n_steps=0,
-            start_scores=nothing, end_scores=nothing, probe_scores=nothing, noted=None,
+            start_scores=nothing, end_scores=nothing, start_batch_scores=nothing, end_batch_scores=nothing,
+            probe_scores=nothing, noted=None,
         )  # fmt: skip
 
     def _recalibrated(

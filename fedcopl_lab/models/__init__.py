@@ -7,15 +7,38 @@ from fedcopl_lab._lazy import lazy_names
 if TYPE_CHECKING:
     from fedcopl_lab.models.clip import CLIPBundle, load_clip
     from fedcopl_lab.models.prompted_clip import PromptedCLIP
-    from fedcopl_lab.models.resnet8 import ResNet8, blank_copy, draw_resnet8, load_values, placed
+    from fedcopl_lab.models.resnet8 import (
+        ResNet8,
+        StackedResNet8,
+        blank_copy,
+        draw_resnet8,
+        load_values,
+        placed,
+        single_values,
+        stacked_values,
+    )
 
-__all__ = ["CLIPBundle", "PromptedCLIP", "ResNet8", "blank_copy", "draw_resnet8", "load_clip", "load_values", "placed"]
+__all__ = [
+    "CLIPBundle",
+    "PromptedCLIP",
+    "ResNet8",
+    "StackedResNet8",
+    "blank_copy",
+    "draw_resnet8",
+    "load_clip",
+    "load_values",
+    "placed",
+    "single_values",
+    "stacked_values",
+]
+
+_RESNET8 = [name for name in __all__ if name not in ("CLIPBundle", "PromptedCLIP", "load_clip")]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         **dict.fromkeys(("CLIPBundle", "load_clip"), ".clip"),
         "PromptedCLIP": ".prompted_clip",
-        **dict.fromkeys(("ResNet8", "blank_copy", "draw_resnet8", "load_values", "placed"), ".resnet8"),
+        **dict.fromkeys(_RESNET8, ".resnet8"),
     },
 )

@@ -46,7 +46,7 @@ def fused(
     query = own[0] if queries is None else _by_head(queries, heads, 1)[0]
     keys, values = own[-2:]
     if common is not None:
-        extra = _by_head(common, heads, 2).repeat_interleave(torch.tensor(sizes, device=common.device), dim=1)
+        extra = _for_each_sequence(_by_head(common, heads, 2), sizes)
         keys, values = torch.cat([keys, extra[0]], dim=2), torch.cat([values, extra[1]], dim=2)
     return F.scaled_dot_product_attention(query, keys, values, attn_mask=mask).transpose(1, 2).flatten(2)
 
@@ -122,6 +122,14 @@ class _Attention(torch.autograd.Function):
 
 def _by_head(x: Float[Tensor, "b n parts_w"], heads: int, parts: int) -> Float[Tensor, "parts b heads n w_head"]:
     return x.unflatten(-1, (parts, heads, -1)).permute(2, 0, 3, 1, 4)
+
+
+def _for_each_sequence(common: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Each client's tokens once per sequence, [parts, K, …] -> [parts, b, …], with sizes that stay on the CPU."""
+    if len(set(sizes)) == 1:
+        return common[:, :, None].expand(-1, -1, sizes[0], -1, -1, -1).flatten(1, 2)
+    own = common.split(1, dim=1)
+    return torch.cat([one.expand(-1, size, -1, -1, -1) for one, size in zip(own, sizes, strict=True)], dim=1)
 
 
 def _places(sizes: Sequence[int]) -> list[slice]:

@@ -96,7 +96,8 @@ def load_clip(
             of 1, and a ModifiedResNet for the same images enlarged to 64×64. ``"mini"`` is a ViT for 32×32
             photographs, trained on a recorded part of CIFAR-10's and CIFAR-100's training images, so that its
             predictions on them are "prompted, before training", not zero-shot. ``"ViT-B-32"``, ``"ViT-B-16"`` and
-            ``"RN50"`` are OpenAI's, always with QuickGELU, and never downloaded.
+            ``"RN50"`` are OpenAI's, always with QuickGELU, fetched once from the address and with the checksum of
+            their manifest where they are not here.
         device: where the model lives.
         dtype: floating type of its weights; labels are selected in float32.
         weights: None takes the file whose checksum the manifest pins. A path takes that file: OpenAI's own
@@ -125,7 +126,7 @@ def load_clip(
         if weights is not None:
             raise FedCoPLError(f"weights={str(weights)!r}; {name!r} is embedded and takes None or 'random'")
         return _load_embedded(name, where, dtype)
-    path = openai_weights.find_weights(name) if weights is None else Path(weights).expanduser()
+    path = openai_weights.fetch_weights(name) if weights is None else Path(weights).expanduser()
     content = openai_weights.sha256_of(path) if path.is_file() else ""
     return _load_openai(name, path, weights is None, content, where, dtype)
 

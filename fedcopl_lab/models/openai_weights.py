@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import sys
 import warnings
 import zipfile
 from collections.abc import Mapping
@@ -17,11 +18,14 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.data import read_manifest_table, set_folder
+from fedcopl_lab.data import get, read_manifest_table, set_folder
 
 OPENAI_MODELS = ("ViT-B-32", "ViT-B-16", "RN50")
 WEIGHTS_FOLDER = "FEDCOPL_LAB_WEIGHTS"
 """Environment variable that names the folder of weights files."""
+
+OFFLINE = "FEDCOPL_LAB_OFFLINE"
+"""Environment variable that forbids downloads nobody asked for, when it is set."""
 
 RANDOM = "random"
 _NOT_WEIGHTS = ("input_resolution", "context_length", "vocab_size")  # numbers that OpenAI stores among the weights
@@ -67,10 +71,28 @@ def find_weights(name: str) -> Path:
         if path.is_file():
             return path
     raise FedCoPLError(
-        f"OpenAI's CLIP weights for {name!r} are not on this machine, and loading downloads nothing: "
+        f"OpenAI's CLIP weights for {name!r} are not on this machine: "
         f"`fedcopl-lab data get {name}` fetches them (sha256 {openai_sha256(name)}), or put the file at "
         f"{' or '.join(map(str, candidates))}, or pass weights=PATH, or weights='random' for timing only"
     )
+
+
+def fetch_weights(name: str) -> Path:
+    """Where a model's weights lie, after a download from the pinned address where they are not here and a network is.
+
+    Raises:
+        FedCoPLError: they are not here and cannot be fetched, or ``$FEDCOPL_LAB_OFFLINE`` forbids it.
+    """
+    try:
+        return find_weights(name)
+    except FedCoPLError as missing:
+        if os.environ.get(OFFLINE):
+            raise
+        print(f"fetching the weights of {name} into {set_folder(name)}, once", file=sys.stderr)
+        try:
+            return get(name) / f"{name}.pt"
+        except FedCoPLError as error:
+            raise FedCoPLError(f"{missing}; fetching failed: {error}") from error
 
 
 def read_openai_clip(name: str, path: Path, pinned: bool) -> tuple[open_clip.CLIP, str]:

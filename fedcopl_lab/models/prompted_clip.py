@@ -116,6 +116,7 @@ class PromptedCLIP:
         features = F.normalize(project(self.model.ln_final(own[:, 0]), self.model.text_projection), dim=-1)
         return features.unflatten(0, (clients, classes)) if text_prompt.ndim == 3 else features
 
+    @torch.no_grad()
     def image_tokens(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b n image_width"]:
         """What enters the first prompted layer; constant per image, so that training computes it once."""
         return self.tower.tokens(images)
@@ -209,9 +210,9 @@ class PromptedCLIP:
         weight = self.model.token_embedding.weight
         context = self.model.positional_embedding.shape[0]
         shared = 1 + self.text_shape[0]
-        tokens = tokenizer([f"{name}." for name in self.class_names]).to(weight.device)
+        tokens = tokenizer([f"{name}." for name in self.class_names])
         own_length = tokens.argmax(dim=1)  # the end token has the highest id; the start token is not counted
-        self._end = own_length - 1
+        self._end, tokens = (own_length - 1).to(weight.device), tokens.to(weight.device)
         for name, length in zip(self.class_names, own_length.tolist(), strict=True):
             if shared + length > context or length == tokens.shape[1] - 1:
                 raise FedCoPLError(

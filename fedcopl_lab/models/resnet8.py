@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import torch
@@ -18,15 +18,15 @@ _STAGES = ((1, 1), (2, 2), (4, 2))  # (channels in units of the stem's, stride)
 class Block(nn.Module):
     """Two 3x3 convolutions with batch normalisation, and a shortcut around them."""
 
-    def __init__(self, inputs: int, outputs: int, stride: int, bn_momentum: float) -> None:
+    def __init__(self, inputs: int, outputs: int, stride: int, bn_momentum: float, groups: int = 1) -> None:
         super().__init__()
-        self.conv1 = _conv(inputs, outputs, 3, stride)
+        self.conv1 = _conv(inputs, outputs, 3, stride, groups)
         self.norm1 = nn.BatchNorm2d(outputs, momentum=bn_momentum)
-        self.conv2 = _conv(outputs, outputs, 3, 1)
+        self.conv2 = _conv(outputs, outputs, 3, 1, groups)
         self.norm2 = nn.BatchNorm2d(outputs, momentum=bn_momentum)
         changes = inputs != outputs or stride != 1
         self.shortcut: nn.Module = (
-            nn.Sequential(_conv(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs, momentum=bn_momentum))
+            nn.Sequential(_conv(inputs, outputs, 1, stride, groups), nn.BatchNorm2d(outputs, momentum=bn_momentum))
             if changes
             else nn.Identity()
         )
@@ -52,20 +52,20 @@ class ResNet8(nn.Module):
     1227594
     """
 
-    def __init__(self, n_classes: int, channels: int = 64, bn_momentum: float = 0.1) -> None:
+    def __init__(self, n_classes: int, channels: int = 64, bn_momentum: float = 0.1, _models: int = 1) -> None:
         super().__init__()
         if n_classes < 2 or channels < 1:
             raise FedCoPLError(f"ResNet8 with {n_classes} classes and {channels} channels; expected 2 or more, and 1")
-        self.stem = _conv(3, channels, 3, 1)
-        self.norm = nn.BatchNorm2d(channels, momentum=bn_momentum)
+        self.stem = _conv(3 * _models, channels * _models, 3, 1, _models)
+        self.norm = nn.BatchNorm2d(channels * _models, momentum=bn_momentum)
         inputs, blocks = channels, []
         for factor, stride in _STAGES:
-            blocks.append(Block(inputs, factor * channels, stride, bn_momentum))
+            blocks.append(Block(inputs * _models, factor * channels * _models, stride, bn_momentum, _models))
             inputs = factor * channels
         self.stages = nn.Sequential(*blocks)
-        self.head = nn.Linear(inputs, n_classes)
+        self.head = nn.Linear(inputs, n_classes * _models)
 
-    def features(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n d"]:
+    def features(self, images: Float[Tensor, "n colours h w"]) -> Float[Tensor, "n d"]:
         """Pooled features, [n, 3, h, w] -> [n, 4 * channels]."""
         stem = F.relu(self.norm(self.stem(images)), inplace=True)
         return self.stages(stem).mean(dim=(2, 3))
@@ -73,6 +73,49 @@ class ResNet8(nn.Module):
     def forward(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n c"]:
         """Class scores, [n, 3, h, w] -> [n, C]."""
         return self.head(self.features(images))
+
+
+class StackedResNet8(ResNet8):
+    """Several clients' ResNet-8s in one forward pass: convolutions in groups, statistics and heads apart.
+
+    Its state is that of the single models, one after the other along the first dimension.
+
+    Args:
+        clients: how many models K.
+        n_classes: number of classes C.
+        channels: channels of each stem.
+        bn_momentum: weight of the newest batch in the running statistics.
+
+    >>> StackedResNet8(2, n_classes=10, channels=8)(torch.zeros(5, 6, 8, 8)).shape
+    torch.Size([2, 5, 10])
+    """
+
+    def __init__(self, clients: int, n_classes: int, channels: int = 64, bn_momentum: float = 0.1) -> None:
+        super().__init__(n_classes, channels, bn_momentum, clients)
+        self.clients = clients
+
+    def forward(self, images: Float[Tensor, "n colours h w"]) -> Float[Tensor, "k n c"]:
+        """Class scores by client, [n, K * 3, h, w] -> [K, n, C]; the clients' images lie side by side as channels."""
+        features = self.features(images).unflatten(1, (self.clients, -1)).transpose(0, 1)
+        weight = self.head.weight.unflatten(0, (self.clients, -1)).transpose(1, 2)
+        return torch.baddbmm(self.head.bias.view(self.clients, 1, -1), features, weight)
+
+
+def stacked_values(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The state of a :class:`StackedResNet8` from those of single models; counters of batches are the first one's."""
+    return {
+        name: torch.cat([one[name] for one in states]) if first.ndim else first for name, first in states[0].items()
+    }
+
+
+def single_values(state: Mapping[str, Tensor], clients: int, client: int) -> dict[str, Tensor]:
+    """The state of one model of several, the inverse of :func:`stacked_values`; carries gradients.
+
+    >>> states = [draw_resnet8(10, channels=4).state_dict() for _ in range(3)]
+    >>> len(single_values(stacked_values(states), 3, 1)["norm.weight"])
+    4
+    """
+    return {name: value.chunk(clients)[client] if value.ndim else value for name, value in state.items()}
 
 
 def draw_resnet8(
@@ -151,5 +194,5 @@ def _blank(n_classes: int, channels: int, bn_momentum: float, device: str, chann
     return placed(draw_resnet8(n_classes, channels, bn_momentum=bn_momentum), device, channels_last)
 
 
-def _conv(inputs: int, outputs: int, size: int, stride: int) -> nn.Conv2d:
-    return nn.Conv2d(inputs, outputs, size, stride=stride, padding=size // 2, bias=False)
+def _conv(inputs: int, outputs: int, size: int, stride: int, groups: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(inputs, outputs, size, stride=stride, padding=size // 2, bias=False, groups=groups)

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from open_clip.modified_resnet import ModifiedResNet
 from open_clip.transformer import VisionTransformer
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.models.attention import attend
@@ -45,7 +46,6 @@ class ViTTower:
                 f"visual_depth={self.depth}; expected 1 to {len(self.layers)}, the layers of the image tower"
             )
 
-    @torch.no_grad()
     def tokens(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b n width"]:
         """Patches, class token and positions after the first normalisation."""
         return self.visual._embeds(images)
@@ -62,10 +62,18 @@ class ViTTower:
         ``sizes`` says how many images in turn belong to each prompt. Only the tokens that are read go through the
         last layer.
         """
-        read = self._run(tokens, prompts, sizes, tokens.shape[1] if patches else 1)
-        read = self.visual.ln_post(read if patches else read[:, 0])
-        features = project(read, self.visual.proj)
-        return features[:, 1:] if patches else features
+        if patches:
+            return self.every_feature(tokens, prompts, sizes)[:, 1:]
+        return self._project(self._run(tokens, prompts, sizes, 1)[:, 0])
+
+    def every_feature(
+        self, tokens: Float[Tensor, "b n width"], prompts: Float[Tensor, "k depth n_visual width"], sizes: Sequence[int]
+    ) -> Float[Tensor, "b n d"]:
+        """The same of the class token and of every patch."""
+        return self._project(self._run(tokens, prompts, sizes, tokens.shape[1]))
+
+    def _project(self, read: Float[Tensor, "b *n width"]) -> Float[Tensor, "b *n d"]:
+        return project(self.visual.ln_post(read), self.visual.proj)
 
     def _run(self, tokens: Tensor, prompts: Tensor, sizes: Sequence[int], n_read: int) -> Float[Tensor, "b n_read w"]:
         last, depth = len(self.layers) - 1, self.depth if prompts.numel() else 0
@@ -94,7 +102,6 @@ class ResNetTower:
                 f"visual_depth={self.depth}; a ModifiedResNet takes 1 (tokens in its attention pool) or 0 (text only)"
             )
 
-    @torch.no_grad()
     def tokens(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "b n width"]:
         """What enters the attention pool: the mean token and every position of the last feature map."""
         visual = self.visual
@@ -113,8 +120,15 @@ class ResNetTower:
 
         Keys and values are those of the mean token, of all positions and of the prompt.
         """
-        pooled = self._pool(tokens, prompts, sizes, tokens.shape[1] if patches else 1)
-        return pooled[:, 1:] if patches else pooled[:, 0]
+        if patches:
+            return self.every_feature(tokens, prompts, sizes)[:, 1:]
+        return self._pool(tokens, prompts, sizes, 1)[:, 0]
+
+    def every_feature(
+        self, tokens: Float[Tensor, "b n width"], prompts: Float[Tensor, "k depth n_visual width"], sizes: Sequence[int]
+    ) -> Float[Tensor, "b n d"]:
+        """The same of the image and of every position."""
+        return self._pool(tokens, prompts, sizes, tokens.shape[1])
 
     def _pool(self, tokens: Tensor, prompts: Tensor, sizes: Sequence[int], n_read: int) -> Float[Tensor, "b n_read d"]:
         pool = self.pool
@@ -124,6 +138,16 @@ class ResNetTower:
         own = torch.cat([part(tokens) for part in (pool.k_proj, pool.v_proj)], dim=2)
         mixed = attend(own, pool.num_heads, queries=pool.q_proj(tokens[:, :n_read]), common=common, sizes=sizes)
         return pool.c_proj(mixed)
+
+
+def both_features(
+    model: open_clip.CLIP, images: Float[Tensor, "n 3 h w"]
+) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"]]:
+    """Unit features of images, and the means of their patches' unit features; no prompts."""
+    tower = tower_of(model, None)
+    tokens = tower.tokens(images)
+    every = F.normalize(tower.every_feature(tokens, tokens.new_zeros(1, 0, 0, tokens.shape[2]), [len(images)]), dim=-1)
+    return every[:, 0], every[:, 1:].mean(dim=1)
 
 
 class PatchDropout(nn.Module):

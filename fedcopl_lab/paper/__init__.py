@@ -1,6 +1,6 @@
 """What the papers print, what was measured here, and which runs each table and figure needs."""
 
-from fedcopl_lab.paper._claims_table import VERDICT_COLUMNS, judge, judge_claim
+from fedcopl_lab.paper._claims_table import judge, judge_claim
 from fedcopl_lab.paper._collect import (
     SETTING_COLUMNS,
     TIDY_COLUMNS,
@@ -12,6 +12,9 @@ from fedcopl_lab.paper._collect import (
     with_settings,
 )
 from fedcopl_lab.paper._evidence import TidyRows
+from fedcopl_lab.paper._gates import GATE_COLUMNS, gate_rows, gates, limits
+from fedcopl_lab.paper._intervals import LEVEL, image_error, seeds_for, survivors
+from fedcopl_lab.paper._judge import VERDICT_COLUMNS, VERDICTS
 from fedcopl_lab.paper._measured import (
     add_claims,
     add_numbers,
@@ -28,6 +31,14 @@ from fedcopl_lab.paper._measured import (
 from fedcopl_lab.paper._printed import backbone, claims, discrepancies, printed
 from fedcopl_lab.paper._sage_reached import reached_table, speed_ups
 from fedcopl_lab.paper._sage_rounds import CLIENT_METRICS, THRESHOLDS, share_above
+from fedcopl_lab.paper._stored_or_committed import (
+    committed_seconds,
+    judged_here,
+    runs_to_settle,
+    stored_or_committed,
+    unsettled,
+)
+from fedcopl_lab.paper._study import read_study
 from fedcopl_lab.paper._verdicts import CLAIMS_ABOUT, claim_lines, claims_about, judged_claims, same_verdicts, verdicts
 from fedcopl_lab.paper.items import (
     GROUPS,
@@ -50,8 +61,10 @@ from fedcopl_lab.paper.items import (
 __all__ = [
     "CLAIMS_ABOUT",
     "CLIENT_METRICS",
+    "GATE_COLUMNS",
     "GROUPS",
     "ITEMS",
+    "LEVEL",
     "NO_KAPPA",
     "PAPER_SETS",
     "SAGE_SETS",
@@ -60,6 +73,7 @@ __all__ = [
     "THRESHOLDS",
     "TIDY_COLUMNS",
     "VALUE_COLUMNS",
+    "VERDICTS",
     "VERDICT_COLUMNS",
     "Cell",
     "Drawing",
@@ -74,14 +88,20 @@ __all__ = [
     "claims",
     "claims_about",
     "collect",
+    "committed_seconds",
     "differences",
     "discrepancies",
     "find_items",
+    "gate_rows",
+    "gates",
     "has_runs",
+    "image_error",
     "judge",
     "judge_claim",
     "judged_claims",
+    "judged_here",
     "keys_by_cell",
+    "limits",
     "measured",
     "measured_claims",
     "measured_clip_labels",
@@ -91,12 +111,18 @@ __all__ = [
     "printed",
     "reached_table",
     "read_measured",
+    "read_study",
     "run_table",
     "runs_of",
+    "runs_to_settle",
     "same_verdicts",
+    "seeds_for",
     "share_above",
     "speed_ups",
+    "stored_or_committed",
+    "survivors",
     "targets",
+    "unsettled",
     "verdicts",
     "with_settings",
     "write_claims",

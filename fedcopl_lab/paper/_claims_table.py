@@ -1,7 +1,9 @@
-"""A table of claims, judged on evidence: each line names what is read, of which runs, and the rule. See CLAIMS.md."""
+"""Claims judged on evidence: each line names what is read, of which runs, and the rule (docs/claims.md)."""
 
 import ast
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -10,8 +12,11 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.paper._evidence import Evidence, Named, NotTestedError, Settings
+from fedcopl_lab.paper._gates import sentences
+from fedcopl_lab.paper._intervals import columns_of
 from fedcopl_lab.paper._judge import (
     MARGIN,
+    VERDICT_COLUMNS,
     Judgement,
     judge_difference,
     judge_equivalence,
@@ -23,26 +28,27 @@ from fedcopl_lab.paper._judge import (
     slopes,
 )
 
-VERDICT_COLUMNS = ["number", "claim", "verdict", "statistic", "n_seeds", "cells", "k_of_m", "difference", "low", "high",
-                   "unit", "runs", "note"]  # fmt: skip
-
 RULES = ("difference", "every_case", "equivalence", "no_worse", "trend", "range", "note")
-"""The rules that a line may name; see CLAIMS.md."""
+"""The rules that a line may name; see docs/claims.md."""
 
 Line = Mapping[str, str]
 _NAMED_AT_MOST = 6
 
 
 def judge(
-    claims: pd.DataFrame, evidence: Evidence, functions: Mapping[str, Callable[[Any], Judgement]] | None = None
+    claims: pd.DataFrame,
+    evidence: Evidence,
+    functions: Mapping[str, Callable[[Any], Judgement]] | None = None,
+    printed: Mapping[tuple[int, str], float] | None = None,
 ) -> pd.DataFrame:
     """Judge the claims of a table on the runs of an experiment.
 
     Args:
-        claims: one or more lines per claim with the columns number, claim, read and rule, and those of CLAIMS.md
+        claims: one or more lines per claim with the columns number, claim, read and rule, and those of docs/claims.md
             that are needed; text, empty where a line does not use them.
         evidence: where the numbers are, such as :class:`TidyRows`.
         functions: judge the claims whose ``statistic`` has no line of its own, by name.
+        printed: (number, part) -> the effect that the claim's authors found; None takes the column ``effect``.
 
     Returns:
         One line per claim, as :func:`fedcopl_lab.paper.verdicts` gives them.
@@ -62,20 +68,45 @@ def judge(
         raise FedCoPLError(f"the table of claims lacks the columns {', '.join(missing)}")
     found = []
     for number, lines in claims.groupby("number", sort=False):
-        runs = evidence.again()
         texts = lines.astype(object).where(lines.notna(), "").astype(str)
         told = [{str(name): str(value) for name, value in line.items()} for line in texts.to_dict("records")]
-        judged = judge_claim(told, runs, functions)
+        judged, runs = _where_reached(told, evidence, functions)
+        stated = float(told[0].get("effect") or "nan")
+        effect = stated if printed is None else printed.get((int(told[0]["number"]), judged.shown), math.nan)
+        excludes = "" if math.isnan(effect + judged.low) else "no" if judged.low <= effect <= judged.high else "yes"
         keys = "" if judged.verdict == "not tested" else " ".join(sorted(runs.keys))
         found.append(
             {
                 "number": number, "claim": lines["claim"].iloc[0], "verdict": judged.verdict, "statistic": judged.text,
                 "n_seeds": judged.n_seeds, "cells": judged.cells, "k_of_m": judged.k_of_m,
                 "difference": judged.difference, "low": judged.low, "high": judged.high, "unit": judged.unit,
-                "runs": keys, "note": judged.note,
+                "runs": keys, "note": judged.note, "p": judged.p, "spread": judged.spread,
+                "image_error": judged.image_error, "paper_effect": effect, "excludes_paper": excludes,
             }
         )  # fmt: skip
     return pd.DataFrame(found, columns=VERDICT_COLUMNS)
+
+
+def effects(judged: Judgement) -> dict[str, float]:
+    """Part -> its difference; under ``""`` that of all cells together."""
+    found = {name: part.parts.get("", part).difference for name, part in judged.parts.items()}
+    return {"": judged.difference} | found
+
+
+def _where_reached(
+    told: Sequence[Line], evidence: Evidence, functions: Mapping[str, Callable[[Any], Judgement]] | None
+) -> tuple[Judgement, Evidence]:
+    """A claim judged where the regime passes its gates; on all runs, as *regime not reached*, if that is nowhere."""
+    runs = evidence.again()
+    judged = judge_claim(told, runs, functions)
+    failed = {} if judged.verdict == "not tested" else runs.failed_gates(told[0].get("gates", ""))
+    if not failed:
+        return judged, runs
+    inside = evidence.again(closed=failed)
+    within = judge_claim(told, inside, functions)
+    if within.verdict == "not tested":
+        return replace(judged, verdict="regime not reached").with_notes(*sentences(failed)), runs
+    return within.with_notes(*sentences(failed)), inside
 
 
 def judge_claim(
@@ -93,14 +124,20 @@ def judge_claim(
     except NotTestedError as why:
         text = str(why)
         return Judgement("not tested", note=text[:1].upper() + text[1:] + ("" if text.endswith(".") else "."))
-    return judged.with_notes(*runs.remarks(), _left_out(runs.left_out))
+    same = judged.verdict != "not tested" and judged.low == judged.high
+    return judged.with_notes(
+        "Arithmetic: every seed gives the same number, there is nothing to estimate." if same else "",
+        *runs.remarks(),
+        _left_out(runs.left_out, "not stored"),
+        _left_out(runs.not_reached, "the regime is not reached there"),
+    )
 
 
-def _left_out(names: Sequence[str]) -> str:
+def _left_out(names: Sequence[str], why: str) -> str:
     if not names:
         return ""
     more = f" and {len(names) - _NAMED_AT_MOST} more" if len(names) > _NAMED_AT_MOST else ""
-    return f"Without, as not stored: {'; '.join(names[:_NAMED_AT_MOST])}{more}."
+    return f"Without, as {why}: {'; '.join(names[:_NAMED_AT_MOST])}{more}."
 
 
 def _judge_lines(lines: Sequence[Line], runs: Evidence) -> Judgement:
@@ -160,8 +197,8 @@ def _run(row: Settings, column: Settings, own: Settings) -> Settings:
 
 def _trend(line: Line, runs: Evidence) -> pd.Series:
     """Per seed, the slope over the columns, a step of 1 from each to the next; all of them are needed."""
-    table = pd.DataFrame({name: compute() for name, compute in _cells(line, runs).items()})
-    return slopes(table.dropna(), list(range(table.shape[1])))
+    table = columns_of({name: compute() for name, compute in _cells(line, runs).items()})
+    return slopes(table, list(range(table.shape[1])))
 
 
 def _ranges(line: Line, runs: Evidence) -> dict[str, Judgement]:
@@ -169,12 +206,13 @@ def _ranges(line: Line, runs: Evidence) -> dict[str, Judgement]:
     field, _, levels = line["levels"].partition("=")
     values = [ast.literal_eval(level) for level in levels.split()]
     read, own, margin = runs.read(line["read"]), _settings(line.get("own", "")), float(line.get("margin") or MARGIN)
-    return {
-        name: judge_range(
-            runs.sweep(read, field, values, least=len(values), **{**own, **there}), margin, line.get("unit") or "points"
+    judged = {}
+    for name, there in _named(line.get("columns", ""), runs).items():
+        table = runs.sweep(read, field, values, least=len(values), **{**own, **there})
+        judged[name] = judge_range(
+            table, margin, line.get("unit") or "points", runs.between(read, field, **{**own, **there})
         )
-        for name, there in _named(line.get("columns", ""), runs).items()
-    }
+    return judged
 
 
 def _note(line: Line, runs: Evidence) -> str:

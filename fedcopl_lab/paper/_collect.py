@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab._identity import key_of
+from fedcopl_lab._identity import has_key, key_of
 from fedcopl_lab.data import load_manifest
 from fedcopl_lab.paper._sage_reached import reached_lines, speed_up_lines
-from fedcopl_lab.paper._sage_rounds import confidence_lines, pseudo_label_numbers, theory_lines
+from fedcopl_lab.paper._sage_rounds import confidence_lines, gate_numbers, last_five, pseudo_label_numbers, theory_lines
 from fedcopl_lab.paper.items import ITEMS, PAPER_SETS, SEEDS, Cell, Item, Reads
 from fedcopl_lab.store import Run, Store
 
@@ -20,6 +20,7 @@ VALUE_COLUMNS = ["item", "series", "column", "metric", "x", "y", "seed", "value"
 SETTING_COLUMNS = ["profile", "dataset", "swept", "level", "row_level", "role"]
 """What tidy numbers say besides: where they are from, as data."""
 TIDY_COLUMNS = [*VALUE_COLUMNS, *SETTING_COLUMNS]
+LAST_FIVE = "accuracy_last5"
 RUN_COLUMNS = ["key", "profile", "method", "dataset", "clip", "seed", "seconds", "hardware", "threads", "packages"]
 
 
@@ -29,7 +30,7 @@ def collect(
     seeds: Sequence[int] = SEEDS,
     store: Store | None = None,
     *,
-    partial: bool = False,
+    partial: bool | Literal["runs"] = False,
     **changes: Any,
 ) -> pd.DataFrame:
     """The measured numbers of an item, from runs that are stored.
@@ -39,7 +40,8 @@ def collect(
         profile: which profile's runs.
         seeds: which seeds.
         store: where the runs are; None takes the default store.
-        partial: leave out cells of which a run is not stored, instead of an error; never filled in.
+        partial: leave out cells of which a run is not stored, or with ``"runs"`` those runs alone, instead of an
+            error; never filled in.
         changes: settings changed in every run, such as ``device``.
 
     Returns:
@@ -58,7 +60,10 @@ def collect(
         return with_settings(pd.DataFrame(_statistics(item), columns=VALUE_COLUMNS), profile)
     store = store or Store()
     lines = []
-    wanted = [(cell, config, store.run(key_of(config))) for cell, config in item.runs(profile, seeds, **changes)]
+    asked = item.runs(profile, seeds, **changes)
+    if partial == "runs":
+        asked = [(cell, config) for cell, config in asked if has_key(config) and store.run(key_of(config)).complete]
+    wanted = [(cell, config, store.run(key_of(config))) for cell, config in asked]
     missing = {(cell.series, cell.column) for cell, _, run in wanted if not run.complete}
     for cell, config, run in wanted:
         if not run.complete and not partial:
@@ -134,10 +139,10 @@ def run_table(runs: Sequence[Run]) -> pd.DataFrame:
 
 
 def runs_of(
-    items: Sequence[Item], profile: str, seeds: Sequence[int] = SEEDS, **changes: Any
+    items: Sequence[Item], profile: str, seeds: Sequence[int] = SEEDS, first: int | None = None, **changes: Any
 ) -> list[tuple[Item, Cell, Any]]:
     """Every (item, cell, run configuration) of several items; runs they share come once for each."""
-    return [(item, cell, config) for item in items for cell, config in item.runs(profile, seeds, **changes)]
+    return [(item, cell, config) for item in items for cell, config in item.runs(profile, seeds, first, **changes)]
 
 
 def keys_by_cell(item: Item, profile: str) -> dict[tuple[str, str], set[str]]:
@@ -184,9 +189,13 @@ def _values(item: Item, run: Run, cell: Cell) -> Iterator[dict[str, Any]]:
 
 def _records(item: Item, run: Run) -> list[dict[str, Any]]:
     """The rows that an item takes its values from."""
-    if item.reads == "final":
+    if item.reads == "final" and LAST_FIVE not in item.metrics:
         return [run.result]
     records = run.records()
+    if item.reads == "final":
+        return [run.result | {LAST_FIVE: last_five(records)}]
+    if item.reads == "gate":
+        return [run.result | gate_numbers(records)]
     if item.reads == "first":
         return records[:1]
     if item.reads == "labels":

@@ -2,12 +2,13 @@
 
 import ast
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.paper._intervals import columns_of, with_image_error
 from fedcopl_lab.paper._judge import LEAST_SEEDS
 
 Rows = Any
@@ -29,6 +30,10 @@ class NotTestedError(FedCoPLError):
     """A claim cannot be judged here; the text says why."""
 
 
+class RegimeNotReachedError(NotTestedError):
+    """The runs of a cell are of a regime that does not pass its gate."""
+
+
 class Evidence:
     """Runs by their settings, as one claim sees them; remembers which it used and what it did without.
 
@@ -40,11 +45,20 @@ class Evidence:
         self.seeds = tuple(seeds)
         self.keys: set[str] = set()
         self.left_out: list[str] = []
+        self.not_reached: list[str] = []
         self._spare: tuple[str, ...] = ()
 
-    def again(self) -> "Evidence":
-        """The same runs for another claim, with nothing remembered but what was read."""
+    def again(self, closed: Container[Hashable] = ()) -> "Evidence":
+        """The same runs for another claim, with nothing remembered but what was read; those of some places closed."""
         raise NotImplementedError
+
+    def image_error(self, read: Read, *rows: Rows) -> float | None:
+        """The standard error that test images leave in a number of one run or a gap of two; None where unknown."""
+        return None
+
+    def failed_gates(self, letters: str) -> Mapping[Any, Sequence[str]]:
+        """The places of the runs used whose regime does not pass its gates, with what was measured, in sentences."""
+        return {}
 
     def rows_of(self, seed: int, settings: Settings) -> tuple[str, Rows | None]:
         """The key of one seed's run, and what is known of it; None where it is missing."""
@@ -111,7 +125,7 @@ class Evidence:
             NotTestedError: fewer than three seeds are there, the settings do not exist in this version, or the runs
                 lack what is read.
         """
-        return self._values(lambda rows: read(*rows), settings)
+        return self._values(lambda rows: read(*rows), settings, of=read)
 
     def paired(self, read: Callable[[Rows, Rows], float], own: Settings, other: Settings) -> Callable[[], pd.Series]:
         """One number per seed from two runs of that seed, read when called."""
@@ -125,11 +139,16 @@ class Evidence:
         self, read: Read, own: Settings, other: Settings, read_other: Read | None = None
     ) -> Callable[[], pd.Series]:
         """What one run is ahead of another, paired over seeds, read when called."""
-        return self.paired(lambda first, second: read(first) - (read_other or read)(second), own, other)
+        return lambda: self._values(lambda rows: read(rows[0]) - (read_other or read)(rows[1]), own, other, of=read)
 
     def lead(self, read: Read, own: Settings, others: Named, **column: Any) -> Callable[[], pd.Series]:
         """What one run is ahead of the best of several rows of the same column, read when called."""
-        return lambda: self.values(read, **{**own, **column}) - self.best_other(read, others, **column)
+
+        def ahead() -> pd.Series:
+            best = str(self.best_other(read, others, **column).name)
+            return self.gap(read, {**own, **column}, {**others[best], **column})()
+
+        return ahead
 
     def in_columns(self, read: Read, columns: Named, **settings: Any) -> dict[str, pd.Series]:
         """The same number in every column whose runs are there."""
@@ -155,15 +174,21 @@ class Evidence:
         if len(found) < least:
             nothing = NotTestedError(f"about a comparison that {self.about()} does not have")
             raise next(iter(missing.values()), nothing)
-        missed = [name for name in missing if least and not any(spare in name for spare in self._spare)]
-        self.left_out += [name for name in missed if name not in self.left_out]
+        for name, reason in missing.items():
+            told = self.not_reached if isinstance(reason, RegimeNotReachedError) else self.left_out
+            if least and name not in told and not any(spare in name for spare in self._spare):
+                told.append(name)
         return found
 
     def sweep(self, read: Read, field: str, levels: Sequence[Any], least: int = 2, **settings: Any) -> pd.DataFrame:
         """One line per seed, one column per value of a setting that is there, for seeds that have all of them."""
         names = {f"{field} = {level}": level for level in levels}
         found = self.cells({name: self.later(read, **{**settings, field: at}) for name, at in names.items()}, least)
-        return pd.DataFrame({names[name]: values for name, values in found.items()}).dropna()
+        return columns_of(found).rename(columns=names)
+
+    def between(self, read: Read, field: str, **settings: Any) -> Callable[[Any, Any], pd.Series]:
+        """The difference of a number between two values of a setting, paired over seeds."""
+        return lambda one, two: self.gap(read, {**settings, field: one}, {**settings, field: two})()
 
     def best_other(self, read: Read, rows: Named, **column: Any) -> pd.Series:
         """The row that is best on average over the seeds; its name is the series' name.
@@ -175,17 +200,21 @@ class Evidence:
         best = max(found, key=lambda name: float(found[name].mean()))
         return found[best].rename(best)
 
-    def _values(self, read: Callable[[list[Rows]], float], *wanted: Settings) -> pd.Series:
+    def _values(self, read: Callable[[list[Rows]], float], *wanted: Settings, of: Read | None = None) -> pd.Series:
         found: dict[int, float] = {}
+        errors: list[float | None] = []
         for seed in self.seeds:
             runs = [self.rows_of(seed, settings) for settings in wanted]
             if all(rows is not None for _, rows in runs):
                 found[seed] = self._number(read, [rows for _, rows in runs], wanted)
+                errors.append(self.image_error(of, *(rows for _, rows in runs)) if of else None)
                 self.keys |= {key for key, _ in runs if key}
         if len(found) < LEAST_SEEDS:
             which = " and ".join(map(self.named, wanted))
             raise NotTestedError(f"needs {LEAST_SEEDS} seeds of {which}; {len(found)} stored")
-        return pd.Series(found, dtype=float)
+        known = [error for error in errors if error is not None]
+        values = pd.Series(found, dtype=float)
+        return with_image_error(values, sum(known) / len(known)) if len(known) == len(found) else values
 
     def _number(self, read: Callable[[list[Rows]], float], rows: list[Rows], wanted: Sequence[Settings]) -> float:
         try:
@@ -218,8 +247,8 @@ class TidyRows(Evidence):
         super().__init__(sorted(numbers["seed"].unique().tolist()))
         self._numbers = numbers
 
-    def again(self) -> "TidyRows":
-        """The same rows for another claim."""
+    def again(self, closed: Container[Hashable] = ()) -> "TidyRows":
+        """The same rows for another claim; they have no gates."""
         return TidyRows(self._numbers)
 
     def reader(self, name: str) -> Read:

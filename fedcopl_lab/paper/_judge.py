@@ -1,20 +1,23 @@
-"""The judging rules: from differences paired over seeds to one of four verdicts; no files, no drawing."""
+"""The judging rules: from differences paired over seeds to a verdict; no files, no drawing."""
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.paper._intervals import LEVEL, columns_of, image_error, p_value, t_interval, with_image_error
 
-Verdict = Literal["holds", "does not hold", "within noise", "not tested"]
+Verdict = Literal["holds", "does not hold", "within noise", "regime not reached", "not tested"]
 
-LEVEL = 0.95
-"""Confidence of every interval."""
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+"""In the order in which they are shown; *regime not reached* has numbers, but a gate says that they settle nothing."""
+
+VERDICT_COLUMNS = ["number", "claim", "verdict", "statistic", "n_seeds", "cells", "k_of_m", "difference", "low", "high",
+                   "unit", "runs", "note", "p", "spread", "image_error", "paper_effect", "excludes_paper"]  # fmt: skip
 
 LEAST_SEEDS = 3
 """With fewer paired seeds nothing is judged."""
@@ -28,15 +31,20 @@ class Judgement:
     """A claim's verdict with the number behind it.
 
     Attributes:
-        verdict: ``"holds"``, ``"does not hold"``, ``"within noise"`` or ``"not tested"``.
+        verdict: one of :data:`VERDICTS`.
         difference: mean over seeds; positive is the claimed side, except for an equivalence, which claims 0.
-        low: lower end of its 95 % t-interval.
+        low: lower end of its 95 % interval.
         high: upper end.
         n_seeds: paired seeds.
         cells: cells the claim was tested in.
         k_of_m: how many of them have the claimed sign.
         unit: of the three numbers.
         note: what else a reader should know, in sentences.
+        p: of no difference; 0 where all seeds agree, NaN for an equivalence.
+        spread: standard deviation over seeds.
+        image_error: standard error that the test images leave, which more seeds do not make smaller.
+        shown: the part, or the single cell, whose numbers these are; empty for all.
+        parts: by name, where there are several.
     """
 
     verdict: Verdict
@@ -48,6 +56,11 @@ class Judgement:
     k_of_m: int = 0
     unit: str = "points"
     note: str = ""
+    p: float = math.nan
+    spread: float = math.nan
+    image_error: float = 0.0
+    shown: str = ""
+    parts: Mapping[str, "Judgement"] = field(default_factory=dict, repr=False)
 
     @property
     def text(self) -> str:
@@ -65,24 +78,6 @@ class Judgement:
         return replace(self, note=" ".join(filter(None, (self.note, *sentences))))
 
 
-def t_interval(values: pd.Series) -> tuple[float, float, float]:
-    """Mean and 95 % t-interval of one number per seed.
-
-    Returns:
-        Mean, lower and upper end; the three are equal when all seeds agree.
-
-    >>> t_interval(pd.Series([1.0, 2.0, 3.0]))
-    (2.0, -0.484..., 4.484...)
-    """
-    if len(values) < 2:
-        raise FedCoPLError(f"an interval of {len(values)} value(s) does not exist; pass at least 2")
-    numbers = values.to_numpy(dtype=float)
-    mean = float(numbers.mean())
-    spread = float(numbers.std(ddof=1)) if np.ptp(numbers) else 0.0  # the mean of equal floats may miss their last bit
-    half = float(stdtrit(len(numbers) - 1, (1 + LEVEL) / 2)) * spread / math.sqrt(len(numbers))
-    return mean, mean - half, mean + half
-
-
 def judge_difference(values: pd.Series, unit: str = "points") -> Judgement:
     """Judge "the claimed winner is ahead" from its differences to the other, paired over seeds.
 
@@ -91,18 +86,28 @@ def judge_difference(values: pd.Series, unit: str = "points") -> Judgement:
         unit: of the values.
 
     Returns:
-        *holds* when the 95 % t-interval lies above 0, *does not hold* when it lies below, *within noise* when
-        it covers 0, *not tested* below three seeds.
+        *holds* when the 95 % interval lies above 0, *does not hold* when it lies below, *within noise* when
+        it covers 0, *not tested* below three seeds, or where every seed gives exactly 0.
 
     >>> judge_difference(pd.Series([1.0, 1.2, 0.9])).verdict
     'holds'
     """
+    judged = _measured(values, unit)
+    if judged.n_seeds >= LEAST_SEEDS and not values.dropna().any():
+        return replace(judged, verdict="not tested", note="Exactly 0 at every seed: a floor, which tests nothing.")
+    return judged
+
+
+def _measured(values: pd.Series, unit: str) -> Judgement:
     seeds = values.dropna()
     if len(seeds) < LEAST_SEEDS:
         return _too_few(len(seeds), unit)
     mean, low, high = t_interval(seeds)
     verdict: Verdict = "holds" if low > 0 else "does not hold" if high < 0 else "within noise"
-    return Judgement(verdict, mean, low, high, len(seeds), cells=1, k_of_m=int(mean > 0), unit=unit)
+    return Judgement(
+        verdict, mean, low, high, len(seeds), cells=1, k_of_m=int(mean > 0), unit=unit,
+        p=p_value(mean, low, high, len(seeds)), spread=float(seeds.std()), image_error=image_error(values),
+    )  # fmt: skip
 
 
 def judge_equivalence(values: pd.Series, margin: float | int = MARGIN, unit: str = "points") -> Judgement:
@@ -135,8 +140,9 @@ def judge_no_worse(values: pd.Series, margin: float | int = MARGIN, unit: str = 
 def judge_every_case(cells: Mapping[str, pd.Series], unit: str = "points") -> Judgement:
     """Judge "ahead in every case".
 
-    The pooled difference, each seed's mean over the cells, must hold, and no single cell may lie significantly on the
-    other side. By chance 1 cell in 40 does so where there is no difference at all; such cells are named in the note.
+    The pooled difference, each seed's mean over the cells, must hold, and no single cell may lie on the other side
+    with a p-value that is still below 5 % times the number of cells: of many cells some do so by chance. Where such a
+    cell alone refutes the claim, the numbers are its own.
 
     Args:
         cells: name -> claimed winner minus other, one per seed; a pooled seed has a value in every cell.
@@ -146,22 +152,26 @@ def judge_every_case(cells: Mapping[str, pd.Series], unit: str = "points") -> Ju
     2
     """
     _some(cells)
-    single = {name: judge_difference(values, unit) for name, values in cells.items()}
+    single = {name: _measured(values, unit) for name, values in cells.items()}
     together = judge_difference(pooled(cells), unit)
-    opposite = [name for name, one in single.items() if one.verdict == "does not hold"]
-    refuted = bool(opposite) and together.verdict != "not tested"
-    return replace(
-        together,
-        verdict="does not hold" if refuted else together.verdict,
-        cells=len(cells),
-        k_of_m=sum(int(values.mean() > 0) for values in cells.values()),
-    ).with_notes(f"Significantly the other way: {', '.join(opposite)}." if opposite and len(cells) > 1 else "")
+    opposite = {name: one for name, one in single.items() if one.high < 0 and one.p * len(cells) <= 1 - LEVEL}
+    shown, said = together, ""
+    if opposite and len(cells) > 1 and together.verdict != "not tested":
+        said = f"Significantly the other way: {', '.join(opposite)}."
+        if together.verdict != "does not hold":
+            worst = min(opposite, key=lambda name: opposite[name].p)
+            shown = replace(opposite[worst], p=min(opposite[worst].p * len(cells), 1.0), shown=worst,
+                            parts={"": together})  # fmt: skip
+            said += f" The numbers are those of {worst}; the mean over all cells is {together.text}."
+    ahead = sum(int(values.mean() > 0) for values in cells.values())
+    return replace(shown, cells=len(cells), k_of_m=ahead).with_notes(said)
 
 
 def pooled(cells: Mapping[str, pd.Series]) -> pd.Series:
     """Each seed's mean over the cells, for seeds that have a value in every cell."""
     _some(cells)
-    return pd.DataFrame(dict(cells)).dropna().mean(axis=1)
+    table = columns_of(cells)
+    return with_image_error(table.mean(axis=1), image_error(table))
 
 
 def judge_parts(parts: Mapping[str, Judgement]) -> Judgement:
@@ -183,17 +193,26 @@ def judge_parts(parts: Mapping[str, Judgement]) -> Judgement:
     return replace(
         first,
         n_seeds=min(part.n_seeds for part in parts.values()),
+        p=max(part.p for part in parts.values()) if verdict == "holds" else first.p,
+        shown=next(name for name, part in parts.items() if part is first) if not first.shown else first.shown,
+        parts=dict(parts),
         cells=sum(part.cells for part in parts.values()),
         k_of_m=sum(part.k_of_m for part in parts.values()),
         note=" ".join(said + [part.note for part in parts.values() if part.note]),
     )
 
 
-def judge_range(settings: pd.DataFrame, margin: float | int = MARGIN, unit: str = "points") -> Judgement:
+def judge_range(
+    settings: pd.DataFrame,
+    margin: float | int = MARGIN,
+    unit: str = "points",
+    gap: Callable[[Any, Any], pd.Series] | None = None,
+) -> Judgement:
     """Judge "the setting hardly matters": the best setting's mean minus the worst's, against a margin.
 
     Choosing best and worst afterwards widens the range, so the verdict errs against the claim. ``settings`` has one
-    column per value of the setting, one line per seed.
+    column per value of the setting, one line per seed; ``gap`` gives the difference of two of them with what test
+    images add to it.
 
     >>> judge_range(pd.DataFrame({0.4: [70.0, 71.0, 72.0], 0.5: [70.2, 71.1, 72.4]})).verdict
     'holds'
@@ -203,7 +222,7 @@ def judge_range(settings: pd.DataFrame, margin: float | int = MARGIN, unit: str 
         return _too_few(len(table), unit)
     means = table.mean()
     best, worst = means.idxmax(), means.idxmin()
-    judged = judge_equivalence(table[best] - table[worst], margin, unit)
+    judged = judge_equivalence(gap(best, worst) if gap else table[best] - table[worst], margin, unit)
     return judged.with_notes(f"Best at {best}, worst at {worst}, of {table.shape[1]} values.")
 
 
@@ -227,7 +246,7 @@ def best_of_others(settings: pd.DataFrame, reference: Hashable) -> pd.Series:
 def _against_margin(values: pd.Series, margin: float | int, unit: str, floor: float, turned: bool = False) -> Judgement:
     if not margin > 0:
         raise FedCoPLError(f"margin={margin} is not valid; expected a width above 0 in {unit}")
-    judged = judge_difference(values, unit)
+    judged = replace(_measured(values, unit), p=math.nan)
     if judged.verdict == "not tested":
         return judged
     inside = judged.low >= floor and judged.high <= margin
@@ -275,7 +294,9 @@ def slopes(settings: pd.DataFrame, places: Sequence[float | int]) -> pd.Series:
     [2.0]
     """
     found = [slope(places, line) for line in settings.to_numpy(dtype=float).tolist()]
-    return pd.Series(found, index=settings.index, dtype=float)
+    centred = np.asarray(places, dtype=float) - np.mean(places)
+    error = image_error(settings) / math.sqrt(float(centred @ centred))  # of independent errors in the columns
+    return with_image_error(pd.Series(found, index=settings.index, dtype=float), error)
 
 
 def spearman(x: Sequence[float | int], y: Sequence[float | int]) -> float:

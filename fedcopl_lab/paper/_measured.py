@@ -10,13 +10,15 @@ import pandas as pd
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import write_atomic
 from fedcopl_lab.paper._collect import VALUE_COLUMNS, with_settings
+from fedcopl_lab.paper._judge import VERDICT_COLUMNS
 from fedcopl_lab.paper._sage_reached import speed_up_lines
 
 _CELL = ["item", "series", "column"]
+_ORDER = [*_CELL, "metric", "x", "y", "seed"]
 
 
-def measured(profile: str = "smoke") -> pd.DataFrame:
-    """The committed numbers of a profile, as :func:`fedcopl_lab.paper.collect` gives them.
+def measured(profile: str = "smoke", item: str | None = None) -> pd.DataFrame:
+    """The committed numbers of a profile, or of one of its items, as :func:`fedcopl_lab.paper.collect` gives them.
 
     Raises:
         FedCoPLError: nothing was measured in that profile.
@@ -24,7 +26,8 @@ def measured(profile: str = "smoke") -> pd.DataFrame:
     >>> measured("smoke").query("item == 'fedcopl_main_table6'")["role"].unique().tolist()
     ['other', 'own']
     """
-    return with_settings(_read(f"{profile}.csv", profile), profile)
+    lines = _read(f"{profile}.csv", profile)
+    return with_settings(lines if item is None else lines[lines["item"] == item], profile)
 
 
 def measured_runs(profile: str = "smoke") -> pd.DataFrame:
@@ -45,13 +48,17 @@ def read_measured(folder: Path, profile: str) -> tuple[pd.DataFrame, pd.DataFram
 
 def write_measured(folder: Path, profile: str, numbers: pd.DataFrame, runs: pd.DataFrame) -> tuple[Path, Path]:
     """Write both files of a profile, sorted, so that the same numbers give the same bytes."""
-    order = ["item", "series", "column", "metric", "x", "y", "seed"]
     values, origins = folder / f"{profile}.csv", folder / f"{profile}.runs.csv"
     numbers = numbers.assign(y=pd.to_numeric(numbers["y"]).astype("Int64"))  # read back they are floats: 3.0
-    numbers = numbers[VALUE_COLUMNS]
-    write_atomic(values, numbers.sort_values(order, kind="stable").to_csv(index=False, lineterminator="\n"))
+    numbers = in_file_order(numbers[VALUE_COLUMNS])
+    write_atomic(values, numbers.to_csv(index=False, lineterminator="\n"))
     write_atomic(origins, runs.to_csv(index=False, lineterminator="\n"))
     return values, origins
+
+
+def in_file_order(numbers: pd.DataFrame) -> pd.DataFrame:
+    """The lines as the committed files have them, so that sums over them give the same bits."""
+    return numbers.sort_values(_ORDER, kind="stable", ignore_index=True)
 
 
 def measured_claims(profile: str = "smoke") -> pd.DataFrame:
@@ -88,10 +95,10 @@ def measured_clip_labels() -> pd.DataFrame:
     Scores are OpenAI's ViT-B/32 on 500 test images of CIFAR-10, from stored features that are not in the package.
 
     Returns:
-        Columns labeller, beta, seed, n_selected, n_right, label_accuracy.
+        Columns labeller, beta, seed, n_selected, n_right, label_accuracy, set_accuracy, set_size; see there.
 
     >>> measured_clip_labels()["labeller"].unique().tolist()
-    ['argmax', 'FPL', 'CPL', 'CoPL']
+    ['argmax', 'FPL', 'CPL', 'CoPL', 'FPL, few', 'CPL, few']
 
     Shown in notebook ``data_check``.
     """
@@ -105,7 +112,8 @@ def measured_folder() -> Path:
 
 def _claims(profile: str, folder: Path) -> pd.DataFrame:
     table = _read(f"{profile}.claims.csv", profile, folder)
-    texts = ["statistic", "runs", "note"]
+    table = table.reindex(columns=VERDICT_COLUMNS)
+    texts = ["statistic", "runs", "note", "excludes_paper"]
     return table.assign(**{name: table[name].astype(object).fillna("") for name in texts})
 
 
@@ -114,7 +122,7 @@ def _read(name: str, profile: str, folder: Path | None = None) -> pd.DataFrame:
     if not path.is_file():
         known = ", ".join(measured_profiles()) or "none yet"
         raise FedCoPLError(f"nothing measured in profile {profile!r} is committed; profiles with numbers: {known}")
-    return pd.read_csv(path)
+    return pd.read_csv(path, converters={"value": lambda text: float(text or "nan")})  # to the last bit
 
 
 def add_numbers(
@@ -136,7 +144,8 @@ def add_numbers(
     current = [cell for cell, keys in held.items() if keys <= asked_for.get(cell, set())]
     kept = committed[_cells(committed).isin(current)]
     new = fresh[~_cells(fresh).isin(current)]
-    return _with_speed_ups(pd.concat([table for table in (kept, new) if len(table)], ignore_index=True))
+    tables = [table for table in (kept, new) if len(table)]
+    return with_speed_ups(pd.concat(tables, ignore_index=True)) if tables else new
 
 
 def add_claims(committed: pd.DataFrame, fresh: pd.DataFrame) -> pd.DataFrame:
@@ -161,7 +170,8 @@ def _runs(verdict: Mapping[Any, Any]) -> set[str]:
     return set(str(verdict["runs"]).split())
 
 
-def _with_speed_ups(numbers: pd.DataFrame) -> pd.DataFrame:
+def with_speed_ups(numbers: pd.DataFrame) -> pd.DataFrame:
+    """Numbers of several origins with how many times faster each run was, computed again over all of them."""
     needed = numbers[numbers["metric"] == "rounds_needed"]
     lines = list[dict[str, Any]]()
     for _, item in needed.groupby("item"):

@@ -15,7 +15,13 @@ GROUPS = ("majority", "minority")
 THRESHOLDS = (0.5, 0.7, 0.8, 0.9, 0.95)
 """Confidences from which images are counted in the pictures; all are edges of the 20 stored bins."""
 
-CLIENT_METRICS = ("mix_entropy", "prior_entropy", "posterior_entropy", "eq16_right", "start_distance", "end_distance")
+FEW = 5
+"""Rounds whose mean accuracy stands beside that of the last one."""
+
+CLIENT_METRICS = (
+    "mix_entropy", "prior_entropy", "posterior_entropy", "eq16_right", "eq16_printed", "start_distance", "end_distance",
+    "start_batch_labelled_distance", "end_batch_labelled_distance",
+)  # fmt: skip
 MERGED_METRICS = ("distance_to_mean", "distance_to_single")
 
 
@@ -77,6 +83,7 @@ def share(part: float | int | None, whole: float | int | None) -> float | None:
 def _group_numbers(group: str, counts: Row) -> Numbers:
     sure, other = counts["n_local_sure"], counts["n_global_sure"]
     return {
+        f"n_{group}": counts["n"],
         f"lambda_{group}": counts["lambda"],
         f"share_{group}_local": share(sure, counts["n"]),
         f"share_{group}_global": share(other, counts["n"]),
@@ -99,6 +106,42 @@ def first_third(rows: Sequence[Row]) -> Sequence[Row]:
 def last_third(rows: Sequence[Row]) -> Sequence[Row]:
     """The last third of the rounds, one at least."""
     return rows[-max(len(rows) // 3, 1) :]
+
+
+def last_five(rows: Sequence[Row]) -> float:
+    """Mean accuracy of the last five rounds, or of all where there are fewer.
+
+    >>> last_five([{"accuracy": 0.1}] * 3 + [{"accuracy": 0.5}] * 5)
+    0.5
+    """
+    return float(np.mean([row["accuracy"] for row in rows[-FEW:]]))
+
+
+def gate_numbers(rows: Sequence[Row]) -> Numbers:
+    """What says whether a run reached the regime in which pseudo-labels can pay.
+
+    Args:
+        rows: all stored rounds.
+
+    Returns:
+        ``accuracy_last5``; ``round_noise``, the mean change from one round to the next of the mean of five rounds,
+        over the last third; and for a method with pseudo-labels, over the last third, ``share_cpg`` of the views that
+        one of both models is confident of, ``label_accuracy_cpg`` of these, and the mean ``lambda_sure``.
+    """
+    means = [last_five(rows[: end + 1]) for end in range(len(rows))]
+    late = last_third(rows)
+    changes = np.abs(np.diff(means[-len(late) - 1 :]))
+    numbers: Numbers = {"accuracy_last5": means[-1], "round_noise": float(changes.mean()) if len(changes) else None}
+    if "both" in late[0]:
+        sure = sum(row["local"]["n_sure"] + row["both"]["n_added"] for row in late)
+        right = sum(row["local"]["n_sure_correct"] + row["both"]["n_added_correct"] for row in late)
+        trust = [row["both"]["lambda_sure"] for row in late if row["both"]["lambda_sure"] is not None]
+        numbers |= {
+            "share_cpg": share(sure, sum(row["n_views"] for row in late)),
+            "label_accuracy_cpg": share(right, sure),
+            "lambda_sure": float(np.mean(trust)) if trust else None,
+        }
+    return numbers
 
 
 def histogram(rows: Sequence[Row], model: str) -> np.ndarray:
@@ -168,12 +211,14 @@ def client_means(rows: Sequence[Row]) -> dict[str, np.ndarray]:
     """Each client's means over the rounds it took part in, NaN for one that never did; [K] each.
 
     ``prior_entropy`` is H(p(y)) of the mean prediction (Eq. 14), ``posterior_entropy`` the mean H(p(y|x)) (Eq. 12),
-    ``eq16_right`` prior entropy plus the divergence of Eq. 15, which is the mean KL(p(y|x) || p(y)) by Bayes' rule.
-    All are of the trained local model on the client's pool, in nats.
+    ``eq16_right`` prior entropy plus the divergence of Eq. 15, which is the mean KL(p(y|x) || p(y)) by Bayes' rule;
+    ``eq16_printed`` prior entropy plus Eq. 15 as it is printed, weighted by p(y): the mean -KL(p(y) || p(y|x)).
+    All are of the trained local model on the client's pool, in nats; NaN where a row does not have it.
     """
 
     def values(name: str) -> np.ndarray:
-        return np.array([row["clients"][name] for row in rows], dtype=float)
+        nothing = [None] * len(rows[0]["clients"]["mix_entropy"])
+        return np.array([row["clients"].get(name, nothing) for row in rows], dtype=float)
 
     posterior, information = values("end_entropy"), values("end_information")
     prior = posterior + information  # information is the entropy of the mean less the mean entropy
@@ -182,8 +227,8 @@ def client_means(rows: Sequence[Row]) -> dict[str, np.ndarray]:
         "prior_entropy": prior,
         "posterior_entropy": posterior,
         "eq16_right": prior + information,
-        "start_distance": values("start_distance"),
-        "end_distance": values("end_distance"),
+        "eq16_printed": prior + values("end_printed"),
+        **{name: values(name) for name in CLIENT_METRICS if name.endswith("_distance")},
     }
     return {name: _means(rounds) for name, rounds in found.items()}
 

@@ -1,15 +1,15 @@
 """The stored runs of a profile as evidence for claims: runs named by their settings."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab._identity import key_of
+from fedcopl_lab._identity import has_key, key_of
 from fedcopl_lab.config import PROFILES, PromptConfig, RunConfig, configure
-from fedcopl_lab.data import known_manifests
-from fedcopl_lab.paper._evidence import Evidence, Named, NotTestedError, Read, Rows, Settings
+from fedcopl_lab.paper._evidence import Evidence, Named, NotTestedError, Read, RegimeNotReachedError, Rows, Settings
+from fedcopl_lab.paper._gates import Place, failed_gates, place_of
 from fedcopl_lab.paper._judge import LEAST_SEEDS
 from fedcopl_lab.paper.items._fedcopl_columns import ALL_SPLITS, SETS_OF
 from fedcopl_lab.store import Run, Store
@@ -27,6 +27,8 @@ class StoredRuns(Evidence):
         seeds: which seeds to look for; seeds that are not stored are left out.
         cache: rows already read, shared between claims.
         changes: settings that all runs have, such as ``device``.
+        gates: as :func:`fedcopl_lab.paper.gates` gives them; None asks for none.
+        closed: places whose runs are not to be used.
     """
 
     def __init__(
@@ -36,17 +38,26 @@ class StoredRuns(Evidence):
         seeds: Sequence[int],
         cache: dict[Hashable, Any] | None = None,
         changes: Settings | None = None,
+        gates: pd.DataFrame | None = None,
+        closed: Container[Hashable] = (),
     ) -> None:
         super().__init__(seeds)
         self.profile, self.store = profile, store
         self.stand_in = False
         self.reads_zero_shot = False
+        self._without_images = False
         self._cache = {} if cache is None else cache
         self._changes = dict(changes or {})
+        self._gates, self._closed = gates, closed
+        self._places: dict[Place, None] = {}
 
-    def again(self) -> "StoredRuns":
+    def again(self, closed: Container[Hashable] = ()) -> "StoredRuns":
         """The same runs for another claim, with the rows that were read."""
-        return StoredRuns(self.profile, self.store, self.seeds, self._cache, self._changes)
+        return StoredRuns(self.profile, self.store, self.seeds, self._cache, self._changes, self._gates, closed)
+
+    def failed_gates(self, letters: str) -> Mapping[Place, Sequence[str]]:
+        """The data sets and splits used that do not pass; see :func:`fedcopl_lab.paper.gates`."""
+        return {} if self._gates is None else failed_gates(self._gates, letters, self._places)
 
     def about(self) -> str:
         """The profile."""
@@ -57,6 +68,14 @@ class StoredRuns(Evidence):
         from fedcopl_lab.paper.statistics._readers import reader
 
         return reader(name)
+
+    def image_error(self, read: Read, *rows: Rows) -> float | None:
+        """See ``statistics/_test_images.py``."""
+        from fedcopl_lab.paper.statistics._test_images import ACCURACIES, image_error
+
+        error = image_error(read, *rows)
+        self._without_images |= read in ACCURACIES and error is None
+        return error
 
     def group(self, name: str) -> Named | None:
         """Rows or columns of the papers' tables in this profile."""
@@ -77,6 +96,8 @@ class StoredRuns(Evidence):
                 "Zero-shot is here: prompted, before training; the model has seen other labelled pictures of these "
                 "classes."
             )
+        if self._without_images:
+            said.append("The interval leaves out the sampling of test images: these runs stored no result per image.")
         return tuple(said)
 
     @property
@@ -145,11 +166,17 @@ class StoredRuns(Evidence):
 
     def rows_of(self, seed: int, settings: Settings) -> tuple[str, Rows | None]:
         """The key and the rounds of one seed's run; None for the rounds where it is not stored complete."""
-        key = self._key(self._config(seed, settings))
+        config = self._config(seed, settings)
+        key = self._key(config)
         self.reads_zero_shot |= settings.get("method") == "zero-shot"
         if key not in self._cache:
             run: Run = self.store.run(key)
             self._cache[key] = run.records() if run.complete else None
+        if self._cache[key] is not None:
+            place = place_of(config)
+            if place in self._closed:
+                raise RegimeNotReachedError(f"the regime of {self.named(settings)} is not reached")
+            self._places[place] = None
         return key, self._cache[key]
 
     def _config(self, seed: int, settings: Settings) -> RunConfig:
@@ -167,19 +194,8 @@ class StoredRuns(Evidence):
         if config not in self._cache:
             inputs = (config.dataset, *([config.clip] if isinstance(config, PromptConfig) else []))
             if inputs not in self._cache:
-                self._cache[inputs] = _are_here(config)
+                self._cache[inputs] = has_key(config)
             if not self._cache[inputs]:
                 raise NotTestedError(f"{' or '.join(inputs)} is not here")
             self._cache[config] = key_of(config)
         return str(self._cache[config])
-
-
-def _are_here(config: RunConfig) -> bool:
-    """Whether the data and weights of a run have a known content, without which it has no key."""
-    if isinstance(config, PromptConfig) and config.clip not in known_manifests("weights"):
-        return False
-    try:
-        key_of(config)
-    except FedCoPLError:  # says how to get them, with this machine's paths: not for a table that is committed
-        return False
-    return True

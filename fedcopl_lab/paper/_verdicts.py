@@ -1,5 +1,6 @@
 """What the papers claim in words, and whether stored runs confirm it."""
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -8,8 +9,10 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import did_you_mean, profile_name
-from fedcopl_lab.paper._claims_table import judge
+from fedcopl_lab.paper._claims_table import effects, judge, judge_claim
+from fedcopl_lab.paper._gates import gate_rows, gates
 from fedcopl_lab.paper._printed import read_table
+from fedcopl_lab.paper._printed_runs import PrintedRuns
 from fedcopl_lab.paper._stored_runs import StoredRuns
 from fedcopl_lab.paper.items import SEEDS, Item
 from fedcopl_lab.paper.statistics import STATISTICS
@@ -66,7 +69,8 @@ def judged_claims(paper: str | None = None) -> pd.DataFrame:
         ``"equivalence"`` or ``"trend"``), claimed (what must be so), margin (points, for equivalence), statistic
         (its lines in
         ``statistics.csv``, or a function's name; empty where there is none yet), needs (runs), printed (what the
-        paper's own tables give).
+        paper's own tables give), gates (letters of the gates that its runs must pass; see
+        :func:`fedcopl_lab.paper.gates`).
 
     Raises:
         FedCoPLError: an unknown paper.
@@ -105,7 +109,9 @@ def verdicts(
     """Judge every claim on the runs that are stored; nothing is computed or downloaded.
 
     A claim asks for runs by their settings at each seed. Which cells and rows were not stored is said in its
-    note; with fewer than three seeds, or without what it is about, it is *not tested*.
+    note; with fewer than three seeds, or without what it is about, it is *not tested*. Runs of a data set and
+    split that do not pass the claim's gates are left out; where none pass, the numbers of all of them stand beside
+    the verdict *regime not reached*, and its note has the gate's number.
 
     Args:
         profile: whose runs; None takes ``$FEDCOPL_LAB_PROFILE`` or ``"smoke"``.
@@ -116,9 +122,12 @@ def verdicts(
         changes: settings that all runs have, such as ``device``.
 
     Returns:
-        One line per claim: number, claim, verdict (``"holds"``, ``"does not hold"``, ``"within noise"``, ``"not
-        tested"``), statistic (in words), n_seeds, cells, k_of_m (cells with the claimed sign), difference, low, high
-        (95 % t-interval, in ``unit``), unit, runs (keys), note.
+        One line per claim: number, claim, verdict (``"holds"``, ``"does not hold"``, ``"within noise"``, ``"regime
+        not reached"``, ``"not tested"``), statistic (in words), n_seeds, cells, k_of_m (cells with the claimed sign),
+        difference, low, high (95 % interval, in ``unit``), unit, runs (keys), note, p (of no difference), spread
+        (standard deviation over seeds), image_error (standard error that the test images leave), paper_effect (the
+        same statistic on the printed cells; NaN where none are printed), excludes_paper (``"yes"`` or ``"no"``: the
+        interval leaves that out).
 
     Raises:
         FedCoPLError: an unknown profile, paper or number.
@@ -131,8 +140,28 @@ def verdicts(
     wanted = judged_claims(paper)
     if numbers is not None:
         wanted = wanted[wanted["number"].isin(_known(numbers, wanted))]
-    runs = StoredRuns(profile_name(profile), store or Store(), seeds, changes=changes)
-    return judge(claim_lines(wanted), runs, STATISTICS)
+    name, there = profile_name(profile), store or Store()
+    reached = gates(name, gate_rows(name, there, seeds, **changes))
+    runs = StoredRuns(name, there, seeds, changes=changes, gates=reached)
+    found = read_table("printed_effects.csv").to_dict("records")
+    printed = {(int(line["number"]), str(line["part"])): float(line["effect"]) for line in found}
+    return judge(claim_lines(wanted), runs, STATISTICS, printed)
+
+
+def printed_effects() -> str:
+    """``printed_effects.csv``: every claim's statistic on the cells that the papers print, as ``make docs`` writes it.
+
+    Columns number, part (empty: all cells together) and effect, in the unit of the claim.
+    """
+    cells = PrintedRuns(Store())
+    lines = ["number,part,effect"]
+    for number, rows in claim_lines(judged_claims()).groupby("number", sort=False):
+        written = [{str(name): str(value) for name, value in row.items()} for row in rows.to_dict("records")]
+        judged = judge_claim(written, cells.again(), STATISTICS)
+        lines += [
+            f'{number},"{part}",{effect:.6g}' for part, effect in effects(judged).items() if not math.isnan(effect)
+        ]
+    return "\n".join(lines) + "\n"
 
 
 def claim_lines(wanted: pd.DataFrame) -> pd.DataFrame:
@@ -142,7 +171,7 @@ def claim_lines(wanted: pd.DataFrame) -> pd.DataFrame:
     [['accuracy', 'aggregate=none', 'panels', 'every_case']]
     """
     return (
-        wanted[["number", "claim", "statistic"]]
+        wanted[["number", "claim", "statistic", "gates"]]
         .merge(read_table("statistics.csv"), on="statistic", how="left")
         .fillna("")
     )

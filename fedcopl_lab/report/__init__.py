@@ -1,14 +1,16 @@
 """Pictures, tables, files and the report page, made from stored numbers; nothing here loads torch."""
 
-from fedcopl_lab.report._claims import claim_text, claims_markdown
-from fedcopl_lab.report._compare import against_committed, beside, committed_beside, gaps, readable
+from fedcopl_lab.report._claims import claim_text, claims_markdown, many_tests, seeds_needed
+from fedcopl_lab.report._committed import draw_committed, write_committed
+from fedcopl_lab.report._compare import against_committed, agreement_text, beside, committed_beside, gaps, readable
 from fedcopl_lab.report._distributions import label_skew
 from fedcopl_lab.report._draw import draw
 from fedcopl_lab.report._heat_maps import confusion, prompt_maps
 from fedcopl_lab.report._overview import beside_markdown, coverage, coverage_markdown, items_markdown, items_table
-from fedcopl_lab.report._page import draw_committed, write_committed, write_report
+from fedcopl_lab.report._page import write_report
 from fedcopl_lab.report._pictures import (
     accuracy_per_client,
+    arrows,
     bars,
     confidence_entropy,
     counts_before_after,
@@ -22,6 +24,8 @@ from fedcopl_lab.report.looks import style
 __all__ = [
     "accuracy_per_client",
     "against_committed",
+    "agreement_text",
+    "arrows",
     "bars",
     "beside",
     "beside_markdown",
@@ -40,11 +44,13 @@ __all__ = [
     "items_markdown",
     "items_table",
     "label_skew",
+    "many_tests",
     "prompt_maps",
     "provenance",
     "readable",
     "save",
     "save_item",
+    "seeds_needed",
     "show_images",
     "style",
     "summary",

@@ -16,6 +16,7 @@ LEVELS = ["source", "profile", "dataset", "column", "statistic"]
 """Levels of the columns of :func:`beside`."""
 _CELL = ["item", "series", "column", "metric"]
 _LINE = [*_CELL, "x", "y", "seed"]
+_RUN = ["item", "series", "column", "seed"]
 
 
 def beside(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metric: str = "accuracy") -> pd.DataFrame:
@@ -88,11 +89,15 @@ def committed_beside(item: Item | str, metric: str = "accuracy") -> pd.DataFrame
             found[profile] = beside(known, numbers, profile, metric)
     if not found:
         raise FedCoPLError(f"no committed numbers have {metric!r} of {known.id}; choose another item or metric")
-    fullest_first = sorted(found.values(), key=lambda wide: -wide.count().sum())
-    rows = order(row for wide in fullest_first for row in wide.index)
+    rows = order(row for wide in found.values() for row in wide.index)
+    rows.sort(key=lambda row: known.role(row) != "before training")  # each in its own name, all of them first
     theirs = [wide.xs("paper", axis=1, level="source", drop_level=False) for wide in found.values() if "paper" in wide]
-    together = [pd.concat(theirs).groupby(level=0).first().reindex(rows)] if theirs else []
     ours = [wide.loc[:, wide.columns.get_level_values("source") != "paper"].reindex(rows) for wide in found.values()]
+    there = {column for wide in ours for column in wide.columns.unique("column")}
+    together = [pd.concat(theirs).groupby(level=0).first().reindex(rows)] if theirs else []
+    columns: list[Any] = [column for wide in together for column in wide]
+    same = [column for column in columns if column[3] in there]  # measured columns come first
+    together = [wide[[*same, *(column for column in columns if column not in same)]] for wide in together]
     return pd.concat([*together, *ours], axis=1).rename_axis("row")
 
 
@@ -171,7 +176,7 @@ def gaps(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metric
         FedCoPLError: the numbers have no such item or metric, or the item has no row of its own method.
 
     >>> gaps("fedcopl_main_table6", lab.paper.measured("smoke"))["best_other"].tolist()
-    ['neither', 'text only', 'text only', 'text only', 'text only']
+    ['text only', 'text only', 'text only', 'text only', 'text only']
     """
     found = leads(item, numbers, profile, metric)
     texts = [column_text(column) for column in found[LEVELS[:-1]].itertuples(index=False)]
@@ -182,9 +187,10 @@ def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: f
     """Whether this machine reproduces the committed numbers, cell by cell.
 
     Args:
-        fresh: numbers computed here, tidy.
+        fresh: numbers computed here, tidy; with the column origin, those of them that were.
         committed: numbers of :func:`fedcopl_lab.paper.measured`, tidy. Only seeds, rounds and clients that both
-            have are compared, and what it has of other seeds alone is left out.
+            have are compared, and what it has of other seeds alone is left out; of other cells too, where fresh has the
+            column origin.
         tolerance: how far the two means of a cell may be apart in the metric's own unit; 0.01 is one
             percentage point of accuracy. Another processor rounds differently, and training amplifies it.
 
@@ -203,6 +209,10 @@ def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: f
     """
     if not tolerance >= 0:
         raise FedCoPLError(f"tolerance={tolerance} is not valid; expected 0 or more")
+    if "origin" in fresh:
+        fresh = fresh[fresh["origin"] == "computed here"]
+        same = pd.MultiIndex.from_frame(committed[_RUN]).isin(pd.MultiIndex.from_frame(fresh[_RUN]))
+        committed = committed[same]
     frames = {}
     for name, numbers in (("fresh", fresh), ("committed", committed)):
         missing = [column for column in (*_LINE, "value") if column not in numbers.columns]
@@ -220,7 +230,8 @@ def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: f
     cells = [tuple(line) for line in seen.to_numpy().tolist()]
     groups: dict[Any, pd.DataFrame] = dict(list(both.groupby(_CELL, sort=False)))
     return pd.DataFrame(
-        [{**dict(zip(_CELL, cell, strict=True)), **_verdict(groups[cell], tolerance, str(cell[-1]))} for cell in cells]
+        [{**dict(zip(_CELL, cell, strict=True)), **_verdict(groups[cell], tolerance, str(cell[-1]))} for cell in cells],
+        columns=[*_CELL, "fresh", "committed", "mean_difference", "max_difference", "n", "verdict"],
     )
 
 
@@ -233,9 +244,22 @@ def _verdict(lines: pd.DataFrame, tolerance: float, metric: str) -> dict[str, ob
         verdict = "no common value"
     elif common.empty:
         verdict = "only committed" if lines["value_fresh"].isna().all() else "only fresh"
-    elif difference.max() <= 1e-12:  # a number read back from text may miss its last bit
+    elif difference.max() == 0:
         verdict = "exact"
     else:
         verdict = "within tolerance" if abs(fresh - committed) <= tolerance else "differs"
     return {"fresh": fresh, "committed": committed, "mean_difference": fresh - committed,
             "max_difference": difference.max(), "n": len(common), "verdict": verdict}  # fmt: skip
+
+
+def agreement_text(found: pd.DataFrame) -> str:
+    """How many cells of :func:`against_committed` agree, in words.
+
+    >>> numbers = lab.paper.measured("smoke", "fedcopl_main_table6")
+    >>> agreement_text(against_committed(numbers, numbers))
+    '12 cells: 12 equal to the last bit, 0 within rounding of another processor, 0 outside'
+    """
+    counts = found["verdict"].value_counts().to_dict()
+    equal, near, outside = (counts.pop(verdict, 0) for verdict in ("exact", "within tolerance", "differs"))
+    told = f"{equal:,} equal to the last bit, {near:,} within rounding of another processor, {outside:,} outside"
+    return ", ".join([f"{len(found):,} cells: {told}", *(f"{count:,} {verdict}" for verdict, count in counts.items())])

@@ -1,7 +1,9 @@
 """Bubbles and histograms: who holds how many images of which class, and how sure a model is."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -11,25 +13,25 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.paper import THRESHOLDS, Item, share_above
 from fedcopl_lab.report._facets import Panel, by_column, facets, headline
 from fedcopl_lab.report._heat_maps import heat_map
+from fedcopl_lab.report._marks import MEAN_AND_BAND, curves
 from fedcopl_lab.report._words import order, setting_of
 from fedcopl_lab.report.looks import (
+    BY_LEVEL,
     DOTTED,
     DOUBLE,
     GLOBAL,
     LEVEL,
     LOCAL,
-    ONE_SEED,
     ORANGE,
     QUIET,
     SINGLE,
     Look,
-    new_figure,
+    sheet,
     style,
 )
 
@@ -72,8 +74,9 @@ def _label_skew(counts: Mapping[str, Counts], class_names: Sequence[str] | None,
         if class_names is not None and len(class_names) != array.shape[1]:
             raise FedCoPLError(f"{len(class_names)} class names for {array.shape[1]} classes; pass one for each class")
     clients, classes = (max(array.shape[axis] for array in arrays.values()) for axis in (0, 1))
-    across = len(arrays) if len(arrays) <= 3 else 2
-    width = SINGLE + 0.6 if len(arrays) == 1 else DOUBLE
+    page = sheet().inches
+    across = 1 if page < DOUBLE else len(arrays) if len(arrays) <= 3 else 2
+    width = min(page, SINGLE + 0.6) if len(arrays) == 1 else page
     cell = min(0.85 * 72 * width / across / classes, 18.0)  # points that one class has
     crowded = cell < _SMALLEST_CELL or clients > _BUBBLES_UP_TO
     height = 2.9 if crowded else 0.75 + 0.27 * clients + (0.5 if class_names is not None else 0)
@@ -83,7 +86,8 @@ def _label_skew(counts: Mapping[str, Counts], class_names: Sequence[str] | None,
     panels = [Panel(partial(paint, counts=array), title, "class", "client", None) for title, array in arrays.items()]
     figure = facets(
         panels,
-        on=new_figure(width, height * -(-len(arrays) // across)),
+        height,
+        width=width,
         across=across,
         sharey=len({len(array) for array in arrays.values()}) == 1,
         head=head,
@@ -148,7 +152,7 @@ def _split_head(item: Item, lines: pd.DataFrame, profile: str, marks: str) -> st
 
 _DISCS: dict[str, dict[str, Any]] = {
     "unlabelled": {"color": _TINT, "edgecolor": _EDGE},
-    "labelled": {"color": ORANGE, "edgecolor": "white"},
+    "labelled": {"color": ORANGE, "edgecolor": "none"},
 }
 
 
@@ -156,7 +160,7 @@ def two_skews(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     """One panel for each α: area of the pale disc: unlabelled images; of the dark one on it: labelled images."""
     lines = lines[lines["seed"] == lines["seed"].min()]
     top, clients, classes = float(lines["value"].max()), int(lines["y"].max()) + 1, int(lines["x"].max()) + 1
-    size = min(13.0, 0.8 * 72 * DOUBLE / lines["column"].nunique() / classes)  # points, diameter of the largest disc
+    size = min(13.0, 0.8 * 72 * sheet().inches / lines["column"].nunique() / classes)  # points, of the largest disc
 
     def paint(axes: Axes, part: pd.DataFrame) -> None:
         _class_axes(axes, clients, classes)
@@ -171,8 +175,8 @@ def two_skews(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
             disc = Look(look["color"], "o", "none", size=size * np.sqrt(n / top)).handle("")
             disc.set_markeredgecolor(look["edgecolor"])
             legend[f"{n} {kind}"] = disc
-    return facets(by_column(lines, paint, x="class", y="client", grid=None), 1.1 + 0.2 * clients, legend=legend,
-                  sharey=True, head=_split_head(item, lines, profile, "area: images"))  # fmt: skip
+    return facets(by_column(lines, paint, x="class", y="client", grid=None), 0.7 + 0.014 * size * clients, least=0.5,
+                  legend=legend, sharey=True, head=_split_head(item, lines, profile, "area: images"))  # fmt: skip
 
 
 _FIRST_THIRD = "first third of the rounds"
@@ -195,38 +199,32 @@ def confidences(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     legend = {name: Look(looks[model].color, line=looks[model].line) for model, name in _MODELS.items()}
     legend["threshold τ"] = LEVEL
     panels = by_column(lines, paint, x="confidence", y="views in the bin (%)", ends=(0.0, None))
-    return facets(panels, 2.6, legend=legend, head=headline(item, lines, profile, _FIRST_THIRD))
+    return facets(panels, 2.1, legend=legend, head=headline(item, lines, profile, _FIRST_THIRD))
 
 
 def thresholds(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
-    """One panel for each threshold: share of the views above it, local and global side by side, by α."""
-    import seaborn
-
-    above = [
-        {
-            "column": f"above {threshold:g}",
-            "α": f"{level:g}",
-            "model": _MODELS[model],
-            "share": 100 * share_above(own.sort_values("x")["value"].to_numpy(), threshold),
-        }
-        for (model, level, _), own in lines.groupby(["metric", "level", "seed"])
+    """Share of the views above each threshold on a logarithmic axis, a curve for each model and column."""
+    above = pd.DataFrame(
+        {"series": f"{_MODELS[str(model)]}, {column}", "seed": seed, "x": threshold,
+         "value": share_above(own.sort_values("x")["value"].to_numpy(), threshold)}
+        for (model, column, seed), own in lines.groupby(["metric", "column", "seed"], sort=False)
         for threshold in THRESHOLDS
-    ]
-    colors = dict(zip(_MODELS.values(), (LOCAL.color, GLOBAL.color), strict=True))
-    hatches = dict(zip(_MODELS.values(), ("////", ""), strict=True))  # apart in grey, too
+    )  # fmt: skip
+    models = {"local": LOCAL, "global": GLOBAL}
+    by_level = dict(zip(order(lines["column"]), cycle(BY_LEVEL), strict=False))
+    looks = {f"{_MODELS[model]}, {column}": replace(by_level[column], color=look.color)
+             for model, look in models.items() for column in by_level}  # fmt: skip
+    above = above[above["value"] > 0]  # what is never above any has no place on a logarithmic axis
+    none = ", ".join(name for name in looks if name not in set(above["series"]))
 
-    def paint(axes: Axes, part: pd.DataFrame) -> None:
-        common = {"data": part, "x": "α", "y": "share", "hue": "model", "hue_order": list(colors), "legend": False,
-                  "palette": colors, "ax": axes}  # fmt: skip
-        seaborn.barplot(**common, errorbar=None, saturation=1)
-        for bars, (name, color) in zip(axes.containers, colors.items(), strict=True):
-            for bar in bars:
-                bar.set(facecolor=(color, 0.45), edgecolor=color, hatch=hatches[name], linewidth=0.6)
-        seaborn.stripplot(**common, dodge=True, size=2.5, jitter=False)
+    def paint(axes: Axes) -> None:
+        curves(axes, above, looks, factor=100.0)
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.minorticks_off()
+        axes.set_xticks(THRESHOLDS)
 
-    legend: dict[str, Look | Artist] = {
-        name: Patch(facecolor=(color, 0.45), edgecolor=color, hatch=hatches[name]) for name, color in colors.items()
-    }
-    legend["one seed"] = ONE_SEED
-    panels = by_column(pd.DataFrame(above), paint, x="α", y="views above it (%)")
-    return facets(panels, 2.5, legend=legend, head=headline(item, lines, profile, _FIRST_THIRD))
+    marks = f"{_FIRST_THIRD}; {MEAN_AND_BAND}"
+    panel = Panel(paint, f"never above: {none}" if none else "", "threshold of the confidence", "views above it (%)")
+    drawn = {name: look for name, look in looks.items() if name in set(above["series"])}
+    return facets([panel], 2.4, legend=drawn, head=headline(item, lines, profile, marks))

@@ -13,9 +13,11 @@ from fedcopl_lab.report._equations import theory
 from fedcopl_lab.report._heat_maps import surface
 from fedcopl_lab.report._over_levels import clients_and_participation, decay, kappa, sweep, uploads
 from fedcopl_lab.report._over_rounds import accuracy_curves, drift, labels, measures, traffic
-from fedcopl_lab.report._row_pictures import reached, spread, statistics, table_dots
-from fedcopl_lab.report._words import item_of, lines_of
-from fedcopl_lab.report.looks import style
+from fedcopl_lab.report._page_tables import typeset_table
+from fedcopl_lab.report._row_pictures import reached, spread, statistics
+from fedcopl_lab.report._table_dots import table_dots
+from fedcopl_lab.report._words import is_table, item_of, lines_of
+from fedcopl_lab.report.looks import Sheet, style
 
 _DRAWINGS: dict[Drawing, Callable[[Item, pd.DataFrame, str], Figure]] = {
     "overview": overview,
@@ -42,7 +44,14 @@ _DRAWINGS: dict[Drawing, Callable[[Item, pd.DataFrame, str], Figure]] = {
 }
 
 
-def draw(item_id: Item | str, numbers: pd.DataFrame | None = None, profile: str = "smoke") -> Figure:
+def draw(
+    item_id: Item | str,
+    numbers: pd.DataFrame | None = None,
+    profile: str = "smoke",
+    drawn_for: Sheet | None = None,
+    *,
+    typeset: bool = False,
+) -> Figure:
     """The picture of one table or figure.
 
     Args:
@@ -50,6 +59,8 @@ def draw(item_id: Item | str, numbers: pd.DataFrame | None = None, profile: str 
         numbers: tidy numbers as :func:`fedcopl_lab.paper.collect` or :func:`fedcopl_lab.paper.measured` give
             them; lines of other items are left out. None only for pictures that no run is behind.
         profile: whose numbers they are; stands in the picture.
+        drawn_for: the width, font and parts wanted; None draws for both columns, with everything.
+        typeset: a table as text between rules, as a paper has it, instead of dots.
 
     Raises:
         FedCoPLError: an unknown item, or numbers that do not belong to it.
@@ -66,5 +77,6 @@ def draw(item_id: Item | str, numbers: pd.DataFrame | None = None, profile: str 
         raise FedCoPLError(f"{item.id} cannot be drawn without numbers; pass measured({profile!r}) or collect(…)")
     else:
         lines = lines_of(item, numbers, profile, item.metrics[:1])
-    with style():
-        return _DRAWINGS[item.drawing](item, lines, profile)
+    with style(drawn_for or Sheet()):
+        drawing = typeset_table if typeset and is_table(item) else _DRAWINGS[item.drawing]
+        return drawing(item, lines, profile)

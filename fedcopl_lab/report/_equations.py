@@ -1,49 +1,37 @@
 """The supplement's Eqs. 10 to 17 as four small pictures: what they say beside what was measured."""
 
 from dataclasses import replace
+from functools import partial
+from itertools import cycle
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedcopl_lab.paper import Item
-from fedcopl_lab.report._facets import Panel, aside, error_bars, facets, headline, seed_dots
+from fedcopl_lab.report._facets import Block, Panel, compose, headline
+from fedcopl_lab.report._marks import aside, error_bars, seed_dots
 from fedcopl_lab.report._words import order
 from fedcopl_lab.report.looks import BY_LEVEL, DASHED, FAINT, INK, Look
 
 
 def theory(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
-    """Eq. 10: predictions move to the client's classes; entropies; Eq. 16, both sides; Eq. 17 and agreement."""
-    looks = dict(zip(order(lines["column"]), BY_LEVEL, strict=False))
+    """Eq. 10: predictions move to the client's classes; Eq. 17 and agreement; entropies; Eq. 16, both sides."""
+    looks = dict(zip(order(lines["column"]), cycle(BY_LEVEL), strict=False))
     of_column = {column: lines[lines["column"] == column] for column in looks}
     of_client = {column: _clients(part) for column, part in of_column.items()}
     merged = lines.groupby("metric")["value"].mean()
 
     def moved(axes: Axes) -> None:
-        ends = [(part, metric) for part in of_column.values() for metric in ("start_distance", "end_distance")]
-        places = [place + place // 2 for place in range(len(ends))]  # pairs apart
-        for place, (part, metric) in zip(places, ends, strict=True):
-            by_seed = part[part["metric"] == metric].groupby("seed")["value"].mean()
-            color = looks[part["column"].iloc[0]].color
-            seed_dots(axes, place + aside(len(by_seed), 0.12), by_seed, color)
-            axes.plot(place, by_seed.mean(), "_", color=color, markersize=14, markeredgewidth=2)
-        axes.set_xticks(places, ["start", "end"] * len(looks))
-
-    def entropies(axes: Axes) -> None:
-        for column, look in looks.items():
-            wide = of_client[column]
-            axes.plot(wide["mix_entropy"], wide["posterior_entropy"], **_scattered(look).style)
-
-    def both_sides(axes: Axes) -> None:
-        highest = max(float(wide["eq16_right"].max()) for wide in of_client.values())
-        for column, look in looks.items():
-            wide = of_client[column]
-            axes.plot(wide["posterior_entropy"], wide["eq16_right"], **_scattered(look).style)
-            minus = 2 * wide["prior_entropy"] - wide["eq16_right"]
-            axes.plot(wide["posterior_entropy"], minus, look.marker, color=FAINT, markersize=2.5, zorder=1)
-        axes.plot([0, highest], [0, highest], color=INK, linewidth=0.8, linestyle=DASHED, zorder=2)
-        axes.annotate("both sides equal", (0.62 * highest, 0.62 * highest), (7, -9), textcoords="offset points",
-                      fontsize=6.5, ha="left")  # fmt: skip
+        for place, (column, look) in enumerate(looks.items()):
+            for shift, metric in ((-0.15, "start_distance"), (0.15, "end_distance")):
+                part = of_column[column]
+                by_seed = part[part["metric"] == metric].groupby("seed")["value"].mean()
+                seed_dots(axes, place + shift + aside(len(by_seed), 0.06), by_seed, look.color)
+                hollow = replace(look, line="none", hollow=metric.startswith("start"), size=5.0)
+                axes.plot(place + shift, by_seed.mean(), **hollow.style)
+        axes.set_xticks(range(len(looks)), list(looks))
+        axes.margins(x=0.15)
 
     def agreement(axes: Axes) -> None:
         for column, look in looks.items():
@@ -52,20 +40,39 @@ def theory(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
             error_bars(axes, found.index, found, look)
         axes.set_xticks(sorted(set(lines.loc[lines["metric"] == "images_when_agreeing", "x"].astype(int))))
 
-    eq17 = (f"Eq. 17: merged model {merged['distance_to_mean']:.2f} from the mean,\n"
+    def entropies(axes: Axes, column: str) -> None:
+        wide = of_client[column]
+        axes.plot(wide["mix_entropy"], wide["posterior_entropy"], **_scattered(looks[column]).style)
+
+    highest = max(float(wide["eq16_right"].max()) for wide in of_client.values())
+
+    def both_sides(axes: Axes, column: str) -> None:
+        wide, look = of_client[column], looks[column]
+        axes.plot(wide["posterior_entropy"], wide["eq16_right"], **_scattered(look).style)
+        minus = 2 * wide["prior_entropy"] - wide["eq16_right"]
+        axes.plot(wide["posterior_entropy"], minus, look.marker, color=FAINT, markersize=2.5, zorder=1)
+        axes.plot([0, highest], [0, highest], color=INK, linewidth=0.8, linestyle=DASHED, zorder=2)
+
+    eq17 = (f"Eq. 17: merged model {merged['distance_to_mean']:.2f} from the mean, "
             f"{merged['distance_to_single']:.2f} from one local model")  # fmt: skip
-    panels = [
-        Panel(moved, "Eq. 10: do they move to the client's classes?", "predictions at start and end of local training",
-              "distance to the client's\nclasses (total variation)", ends=(0.0, None)),
-        Panel(entropies, "Does one entropy follow the other?", "entropy of the client's classes (nats)",
-              "mean entropy of its\nmodel's predictions (nats)", "both"),
-        Panel(both_sides, "Eq. 16 (grey: with a minus sign instead)", "left: posterior entropy (nats)",
-              "right: prior entropy\n+ divergence (nats)", "both"),
-        Panel(agreement, eq17, "local models that agree with the merged one", "confidence of\nthe merged model"),
+    whole = [
+        Panel(moved, "Eq. 10: local training moves predictions to the client's classes (hollow: start, filled: end)",
+              y="distance to the client's classes (total variation)", ends=(0.0, None)),
+        Panel(agreement, eq17, "local models that agree with the merged one", "confidence of the merged model"),
+    ]  # fmt: skip
+    split = [
+        Panel(partial(paint, column=column), column, x, y, "both")
+        for paint, x, y in (
+            (entropies, "entropy of the client's classes", "mean entropy of its predictions"),
+            (both_sides, "left of Eq. 16", "right of Eq. 16 (grey: minus)"),
+        )
+        for column in looks
     ]  # fmt: skip
     dots = {column: replace(look, line="none") for column, look in looks.items()}
+    dots |= {"both sides of Eq. 16 equal": Look(INK, line=DASHED, width=0.8)}
     head = headline(item, lines, profile, "means over the rounds")
-    return facets(panels, 5.0, across=2, sharey=False, legend=dots, head=head)
+    return compose([Block(whole, 2.3, head=head, least=1.5, sharey=False, legend={}),
+                    Block(split, 1.9, len(looks), legend=dots)])  # fmt: skip
 
 
 def _scattered(look: Look) -> Look:

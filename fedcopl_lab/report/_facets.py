@@ -1,6 +1,5 @@
 """How every picture of an item is put together: panels with shared axes, one legend, one line that says what it is."""
 
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,24 +15,21 @@ from fedcopl_lab.paper import Item, NotRun
 from fedcopl_lab.report._tables import seeds_text
 from fedcopl_lab.report._words import order, setting_of
 from fedcopl_lab.report.looks import (
-    BLUE,
-    DOUBLE,
-    FAINT,
-    GREEN,
     INK,
-    ORANGE,
     OTHERS,
     OWN,
     PAPER_TINT,
     QUIET,
+    SINGLE,
     Look,
+    fold,
     light_grid,
     new_figure,
+    sheet,
+    text_width,
 )
 
 Legend = Mapping[str, Look | Artist]
-MEAN_AND_BAND = "line: mean, band: ± std"
-_REASON_WIDTH = 125  # characters that stand side by side over both columns
 _ROUNDS_NAMED = 8
 _LINEAR_UP_TO = 10  # times the smallest level
 
@@ -65,67 +61,164 @@ class Panel:
     ends: tuple[float | None, float | None] = (None, None)
 
 
-def facets(
-    panels: Sequence[Panel],
-    height: float = 0.0,
-    *,
-    across: int = 0,
-    head: str = "",
-    bold: bool = False,
-    legend: Legend | None = None,
-    ncols: int = 0,
-    legend_lines: int = 1,
-    on: Figure | SubFigure | None = None,
-    printed: bool = False,
-    sharex: bool = False,
-    sharey: bool | Literal["row"] = "row",
-    width_ratios: Sequence[float | int] | None = None,
-    height_ratios: Sequence[float | int] | None = None,
-) -> Figure:
-    """Small pictures side by side, with one legend below and one line above them.
+@dataclass(frozen=True)
+class Block:
+    """Small pictures with one legend below and one line above them: a picture, or one of its parts.
 
-    Args:
+    Attributes:
         panels: from left to right and downwards.
-        height: of a new figure in inches; it is as wide as both columns of a page.
-        across: how many panels stand side by side; 0 puts all in one line.
+        height: of a line of panels in inches.
+        across: how many panels stand side by side where there is room; 0 puts all in one line.
+        least: inches that a panel needs beside another, without the names of its axis.
         head: the line above them.
         bold: whether that line is a heading, as beside printed numbers.
         legend: name -> how its series is drawn; None takes what the panels have labelled.
-        ncols: columns of the legend; 0 puts it into ``legend_lines`` lines.
-        legend_lines: lines that the legend fills, so that panels of two halves stand at equal heights.
-        on: the part of a figure to draw on; None makes a new figure.
-        printed: on the tinted ground of numbers that a paper prints.
+        printed: on the tinted ground of numbers that a paper prints; left out where these are not wanted.
         sharex: whether panels share the horizontal axis.
         sharey: whether panels, or those of a line, share the vertical axis.
-        width_ratios: of the panels of a line.
-        height_ratios: of the lines.
+        width_ratios: of the panels of a line, where all of them stand side by side.
+        height_ratios: of the lines, where all of them stand side by side.
     """
-    part = on if on is not None else new_figure(DOUBLE, height)
-    across = min(across or len(panels), len(panels))
-    grid = part.subplots(-(-len(panels) // across), across, squeeze=False, sharex=sharex, sharey=sharey,
-                         width_ratios=width_ratios, height_ratios=height_ratios)  # fmt: skip
-    drawn = list(zip(grid.flat, panels, strict=False))
-    for axes, panel in drawn:
-        _paint(axes, panel)
-    for place, (axes, panel) in enumerate(drawn):
-        above, below = (
-            panels[other] if 0 <= other < len(panels) else None for other in (place - across, place + across)
-        )
-        left = panels[place - 1] if place % across and sharey else None
-        _name(axes, panel, above, below if sharex else None, left)
-    for axes in grid.flat[len(panels) :]:
-        axes.set_axis_off()
-    if printed:
-        part.set_facecolor(PAPER_TINT)
-        for axes in grid.flat:
-            axes.set_facecolor(PAPER_TINT)
-            axes.grid(axis="x", color="white", linewidth=0.8)
-    _legend(part, legend, ncols, legend_lines)
-    if bold or printed:
-        part.suptitle(head, color=INK, fontweight="bold")
-    elif head:
-        part.suptitle(head, fontsize=7, color=QUIET)
-    return part if isinstance(part, Figure) else part.figure
+
+    panels: Sequence[Panel]
+    height: float
+    across: int = 0
+    least: float = 0.9
+    head: str = ""
+    bold: bool = False
+    legend: Legend | None = None
+    printed: bool = False
+    sharex: bool = False
+    sharey: bool | Literal["row"] = "row"
+    width_ratios: Sequence[float | int] | None = None
+    height_ratios: Sequence[float | int] | None = None
+
+
+def facets(panels: Sequence[Panel], height: float, *, width: float = 0.0, **block: Any) -> Figure:
+    """A picture of one block; ``width`` in inches, 0 as wide as the sheet that is drawn on."""
+    return compose([Block(panels, height, **block)], width=width)
+
+
+def compose(blocks: Sequence[Block], ratios: Sequence[float | int] = (), width: float = 0.0) -> Figure:
+    """A picture of several blocks, one above the other, or side by side where ``ratios`` are given and there is room.
+
+    Args:
+        blocks: from the top downwards, or from left to right.
+        ratios: of their widths; empty for blocks that stand one above the other.
+        width: of the picture in inches; 0 as wide as the sheet that is drawn on.
+    """
+    page, width = sheet(), width or sheet().inches
+    shown = [block for block in blocks if page.paper or not block.printed]
+    beside = bool(ratios) and len(shown) > 1 and width > SINGLE
+    widths = [width * ratio / sum(ratios) for ratio in ratios] if beside else [width] * len(shown)
+    plans = [_Plan(block, inches, page.heading) for block, inches in zip(shown, widths, strict=True)]
+    heights = [plan.height for plan in plans]
+    figure = new_figure(width, max(heights) if beside else sum(heights))
+    figure.words = next((block.head for block in shown if not block.printed), "")
+    # lines of legends, titles, names of axes, heads: as many on both sides, so that rows stand at equal heights
+    lines = tuple(max(plan.word_lines[place] for plan in plans) if beside else 0 for place in range(4))
+    if len(plans) == 1:
+        parts: Sequence[Figure | SubFigure] = [figure]
+    elif beside:
+        parts = list(figure.subfigures(1, len(plans), width_ratios=ratios, wspace=0.02, squeeze=False).flat)
+    else:
+        parts = list(figure.subfigures(len(plans), 1, height_ratios=heights, hspace=0.0, squeeze=False).flat)
+    for part, plan in zip(parts, plans, strict=True):
+        plan.fill(part, lines)
+    return figure
+
+
+class _Plan:
+    """How a block is laid out at a width: panels side by side, lines of its legend, words that fit."""
+
+    def __init__(self, block: Block, width: float, heading: bool) -> None:
+        self.block, self.width = block, width
+        names = max((text_width(name) for panel in block.panels for name in panel.rows), default=0.4)
+        count, wanted = len(block.panels), block.across or len(block.panels)
+        room = int((width - names) / (block.least if block.sharey else block.least + 0.5))
+        self.across = next(n for n in range(min(wanted, count), 0, -1) if (n <= room and wanted % n == 0) or n == 1)
+        self.whole = self.across == min(wanted, count)
+        self.lines = -(-count // self.across)
+        self.panel_width = (width - names) / self.across
+        bold = block.bold or block.printed
+        self.head = fold(block.head if heading or block.printed else "", width - 0.1, 9.0 if bold else 7.0)
+        self.ncols = _columns(list(block.legend or ()), width - 0.1)
+        self.legend_lines = -(-len(block.legend or ()) // self.ncols)
+        self.titles = [fold(panel.title, 0.9 * self.panel_width, 8.0) for panel in block.panels]
+        self.names = [fold(panel.x, 0.85 * self.panel_width, 8.0) for panel in block.panels]
+        tallest = (1 + max(text.count("\n") for text in texts) for texts in (self.titles, self.names))
+        self.word_lines = (self.legend_lines, *tallest, 1 + self.head.count("\n"))
+
+    @property
+    def height(self) -> float:
+        """Inches that the block takes."""
+        return self.block.height * self.lines + 0.15 * (self.legend_lines + (self.head.count("\n") + bool(self.head)))
+
+    def fill(self, part: Figure | SubFigure, word_lines: tuple[int, ...]) -> None:
+        """Draw the block; with so many lines in the legend, titles and names of axes at least."""
+        block, across, panels = self.block, self.across, self.block.panels
+        grid = part.subplots(self.lines, across, squeeze=False, sharex=block.sharex, sharey=block.sharey,
+                             width_ratios=block.width_ratios if self.whole else None,
+                             height_ratios=block.height_ratios if self.whole else None)  # fmt: skip
+        drawn = list(zip(grid.flat, panels, strict=False))
+        for axes, panel in drawn:
+            _paint(axes, panel)
+        for place, (axes, _) in enumerate(drawn):
+            above, below = (
+                panels[other] if 0 <= other < len(panels) else None for other in (place - across, place + across)
+            )
+            left = panels[place - 1] if place % across and block.sharey else None
+            self._name(axes, place, above, below if block.sharex else None, left, word_lines)
+        for axes in grid.flat[len(panels) :]:
+            axes.set_axis_off()
+        if block.printed:
+            part.set_facecolor(PAPER_TINT)
+            for axes in grid.flat:
+                axes.set_facecolor(PAPER_TINT)
+                axes.grid(axis="x", color="white", linewidth=0.8)
+        self._legend(part, word_lines[0])
+        head = self.head + "\n" * (word_lines[3] - 1 - self.head.count("\n"))
+        if block.bold or block.printed:
+            part.suptitle(head, color=INK, fontweight="bold")
+        elif self.head:
+            part.suptitle(self.head, fontsize=7, color=QUIET)
+
+    def _name(
+        self, axes: Axes, place: int, above: Panel | None, below: Panel | None, left: Panel | None,
+        word_lines: tuple[int, ...],
+    ) -> None:  # fmt: skip
+        """Title and names of the axes, but for those that a neighbour has too; ends of the vertical axis."""
+        panel, title, name = self.block.panels[place], self.titles[place], self.names[place]
+        if panel.title and (above is None or above.title != panel.title):
+            axes.set_title("\n" * (word_lines[1] - 1 - title.count("\n")) + title)
+        if below is None or below.x != panel.x:
+            axes.set_xlabel(name + "\n" * (word_lines[2] - 1 - name.count("\n")))
+            axes.tick_params(labelbottom=True)
+        if left is None or left.y != panel.y:
+            axes.set_ylabel(fold(panel.y, self.block.height - 0.5, 8.0))
+        if panel.ends != (None, None):
+            axes.set_ylim(*panel.ends)
+
+    def _legend(self, part: Figure | SubFigure, lines: int) -> None:
+        legend = self.block.legend
+        if legend is None:
+            drawn = [axes.get_legend_handles_labels() for axes in part.get_axes()]
+            legend = {name: handle for handles, names in drawn for handle, name in zip(handles, names, strict=True)}
+        if not legend and not lines:
+            return
+        handles = [look.handle(name) if isinstance(look, Look) else look for name, look in legend.items()]
+        ncols = _columns(list(legend), self.width - 0.1)
+        ncols = max(1, -(-len(legend) // lines)) if lines else ncols
+        blank = [Look(INK, "", "none").handle(" ")] * max(0, ncols * (lines - 1) + 1 - len(handles))
+        part.legend([*handles, *blank], [*legend, *" " * len(blank)], loc="outside lower center", ncols=ncols,
+                    columnspacing=1.0, handlelength=1.8)  # fmt: skip
+
+
+def _columns(names: Sequence[str], width: float) -> int:
+    """Columns of a legend that is no wider; matplotlib fills them downwards."""
+    wide = [text_width(name) + 0.4 for name in names]
+    fit = (n for n in range(len(wide), 0, -1) if sum(max(part) for part in np.array_split(wide, n)) <= width)
+    return next(fit, 1)
 
 
 def _paint(axes: Axes, panel: Panel) -> None:
@@ -140,83 +233,10 @@ def _paint(axes: Axes, panel: Panel) -> None:
         level_axis(axes, levels)
 
 
-def _name(axes: Axes, panel: Panel, above: Panel | None, below: Panel | None, left: Panel | None) -> None:
-    """Title and names of the axes, but for those that a neighbour has too; ends of the vertical axis."""
-    if panel.title and (above is None or above.title != panel.title):
-        axes.set_title(panel.title)
-    if below is None or below.x != panel.x:
-        axes.set_xlabel(panel.x)
-        axes.tick_params(labelbottom=True)
-    if left is None or left.y != panel.y:
-        axes.set_ylabel(panel.y)
-    if panel.ends != (None, None):
-        axes.set_ylim(*panel.ends)
-
-
-def _legend(part: Figure | SubFigure, legend: Legend | None, ncols: int, lines: int) -> None:
-    if legend is None:
-        drawn = [axes.get_legend_handles_labels() for axes in part.get_axes()]
-        legend = {name: handle for handles, names in drawn for handle, name in zip(handles, names, strict=True)}
-    if not legend:
-        return
-    handles = [look.handle(name) if isinstance(look, Look) else look for name, look in legend.items()]
-    blank = [Look(INK, "", "none").handle(" ")] * (lines - len(handles))
-    part.legend([*handles, *blank], [*legend, *" " * len(blank)], loc="outside lower center",
-                ncols=ncols or -(-len(legend) // lines), columnspacing=1.0, handlelength=1.8)  # fmt: skip
-
-
 def by_column(lines: pd.DataFrame, paint: Callable[..., None], **panel: Any) -> list[Panel]:
     """A panel for each column of the numbers: ``paint(axes, part=that column's lines)``."""
     parts = {column: lines[lines["column"] == column] for column in order(lines["column"])}
     return [Panel(partial(paint, part=part), column, **panel) for column, part in parts.items()]
-
-
-def two_parts(figure: Figure, ratios: Sequence[float | int], beside: bool) -> tuple[SubFigure, SubFigure]:
-    """A figure's two halves: side by side, or one above the other."""
-    if beside:
-        first, second = figure.subfigures(1, 2, width_ratios=ratios, wspace=0.02, squeeze=False).flat
-    else:
-        first, second = figure.subfigures(2, 1, height_ratios=ratios, hspace=0.0, squeeze=False).flat
-    return first, second
-
-
-def curves(
-    axes: Axes, part: pd.DataFrame, looks: Mapping[str, Look], by: str = "series", factor: float = 1.0,
-    steps: bool = False,
-) -> None:  # fmt: skip
-    """For each look, the mean over seeds against x with a band of one standard deviation.
-
-    Args:
-        axes: where.
-        part: tidy numbers with one value per x and seed in each group.
-        looks: the group's name -> its look.
-        by: the column that has these names.
-        factor: what values are multiplied with.
-        steps: as steps, for what holds until the next x.
-    """
-    for name, look in looks.items():
-        found = part[part[by] == name].groupby("x")["value"].agg(["mean", "std"])
-        if found.empty:
-            continue
-        x, mean, std = found.index.to_numpy(), factor * found["mean"].to_numpy(), factor * found["std"].fillna(0)
-        axes.fill_between(x, mean - std, mean + std, color=look.color, alpha=0.14, linewidth=0,
-                          step="mid" if steps else None)  # fmt: skip
-        axes.plot(x, mean, drawstyle="steps-mid" if steps else "default", **look.style)
-
-
-def error_bars(axes: Axes, x: Any, found: pd.DataFrame, look: Look, factor: float = 1.0) -> None:
-    """Means with bars of one standard deviation; ``found`` has the columns mean and std."""
-    axes.errorbar(x, factor * found["mean"], factor * found["std"].fillna(0), elinewidth=0.8, **look.style)
-
-
-def seed_dots(axes: Axes, x: Any, y: Any, color: str = QUIET) -> None:
-    """One pale dot for each seed."""
-    axes.plot(x, y, "o", color=color, alpha=0.4, markersize=2.8, markeredgewidth=0)
-
-
-def aside(n: int, step: float) -> np.ndarray:
-    """Small shifts around 0, so that ``n`` marks of one place stay apart."""
-    return step * (np.arange(n) - (n - 1) / 2)
 
 
 def looks_of(lines: pd.DataFrame) -> dict[str, Look]:
@@ -231,8 +251,7 @@ def looks_of(lines: pd.DataFrame) -> dict[str, Look]:
 def headline(item: Item, lines: pd.DataFrame, profile: str, marks: str = "", missing: Sequence[NotRun] = ()) -> str:
     """What was measured here and with how many seeds, what the marks are and what is missing."""
     words = "; ".join(filter(None, (setting_of(item, profile, lines).short, seeds_text(lines), marks)))
-    reasons = [textwrap.fill(f"{one.column} was not run: {one.reason}", _REASON_WIDTH) for one in missing]
-    return "\n".join([f"Measured here ({words})", *reasons])
+    return "\n".join([f"Measured here ({words})", *(f"{one.column} was not run: {one.reason}" for one in missing)])
 
 
 def round_axis(axes: Axes, rounds: Sequence[float | int]) -> None:
@@ -262,23 +281,3 @@ def row_axis(axes: Axes, names: Sequence[str]) -> None:
     """Names down the vertical axis, the first on top, with room for a value above each row."""
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.45, -0.75)
-
-
-_FILLS = ((FAINT, QUIET, ""), (BLUE, BLUE, ""), ("white", ORANGE, "////"), ("white", GREEN, "...."))
-
-
-def draw_bars(
-    axes: Axes,
-    values: Mapping[str, np.ndarray],
-    names: Sequence[str],
-    fills: Sequence[tuple[str, str, str]] = _FILLS,
-    upright: bool = False,
-) -> None:
-    """A group of bars for each name; long names of groups stand upright."""
-    width = 0.8 / len(values)
-    for place, (shift, (name, heights)) in enumerate(zip(aside(len(values), width), values.items(), strict=True)):
-        face, edge, hatch = fills[place % len(fills)]
-        axes.bar(np.arange(len(heights)) + shift, heights, 0.9 * width, facecolor=face, edgecolor=edge, hatch=hatch,
-                 linewidth=0.7, label=name)  # fmt: skip
-    turned = upright or max(map(len, names)) > 12
-    axes.set_xticks(range(len(names)), names, rotation=90 if turned else 0)

@@ -14,10 +14,11 @@ from matplotlib.patches import Rectangle
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import configure
 from fedcopl_lab.paper import Item
-from fedcopl_lab.report._facets import Panel, draw_bars, facets, headline
+from fedcopl_lab.report._facets import Panel, facets, headline
+from fedcopl_lab.report._marks import draw_bars
 from fedcopl_lab.report._tables import summary
 from fedcopl_lab.report._words import mean_std, metric_name, scale, unit
-from fedcopl_lab.report.looks import ORANGE, style
+from fedcopl_lab.report.looks import ORANGE, SINGLE, sheet, style
 
 
 def heat_map(axes: Axes, values: np.ndarray, **more: Any) -> None:
@@ -34,23 +35,31 @@ def surface(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     metrics = [metric for metric in ("accuracy", "label_accuracy") if metric in set(lines["metric"])]
     used = configure(profile, method=item.cells(profile)[0].config.method)
 
+    cells = {metric: summary(lines, metric) for metric in metrics}
+    span = max(scale(metric) * float(np.ptp(found["mean"])) for metric, found in cells.items())
+
     def paint(axes: Axes, metric: str) -> None:
-        cells = summary(lines, metric)
         levels = lines.drop_duplicates(["series", "column"])[["series", "column", "level", "row_level"]]
-        wide = cells.merge(levels).pivot(index="row_level", columns="level", values="mean").sort_index()
-        _field(axes, scale(metric) * wide, (used.q_ent, used.q_conf))
-        best = cells.iloc[int(cells["mean"].argmax())]
-        name, where = metric_name(metric) + unit(metric), f"τ1 = {best['column']}, {best['series']}"
-        axes.set_title(f"{name}\nbest: {mean_std(best['mean'], best['std'], metric)} at {where}", fontsize=7.5)
+        wide = cells[metric].merge(levels).pivot(index="row_level", columns="level", values="mean").sort_index()
+        _field(axes, scale(metric) * wide, (used.q_ent, used.q_conf), span)
 
-    panels = [Panel(partial(paint, metric=metric), x=item.axis.replace(", ", "\n"), grid=None,
-                    y="τ2\nlevel of the entropy filter") for metric in metrics]  # fmt: skip
-    marks = "means; white lines: the paper's cuts; orange box: best cell"
-    return facets(panels, 4.0, sharey=True, head=headline(item, lines, profile, marks))
+    def title(metric: str) -> str:
+        best = cells[metric].iloc[int(cells[metric]["mean"].argmax())]
+        where = f"τ1 = {best['column']}, {best['series']}"
+        return f"{metric_name(metric)}{unit(metric)}\nbest: {mean_std(best['mean'], best['std'], metric)} at {where}"
+
+    panels = [Panel(partial(paint, metric=metric), title(metric), item.axis, "τ2, level of the entropy filter", None)
+              for metric in metrics]  # fmt: skip
+    marks = "means; one colour scale in points; white lines: the paper's cuts; orange box: best cell"
+    return facets(panels, 3.95 if sheet().inches > SINGLE else 3.35, least=2.4, sharey=True,
+                  head=headline(item, lines, profile, marks))  # fmt: skip
 
 
-def _field(axes: Axes, wide: pd.DataFrame, cuts: tuple[float, float]) -> None:
-    heat_map(axes, wide.to_numpy(), cmap="cividis", annot=True, fmt=".1f", annot_kws={"fontsize": 6.5}, square=True)
+def _field(axes: Axes, wide: pd.DataFrame, cuts: tuple[float, float], span: float) -> None:
+    values = wide.to_numpy()
+    low = float(np.nanmin(values) + np.nanmax(values) - span) / 2  # equal steps of colour: equal differences
+    heat_map(axes, values, cmap="cividis", vmin=low, vmax=low + span, annot=True, fmt=".1f",
+             annot_kws={"fontsize": 6.5}, square=True)  # fmt: skip
     axes.invert_yaxis()
     row, column = np.unravel_index(int(np.nanargmax(wide.to_numpy())), wide.shape)
     axes.texts[int(row) * wide.shape[1] + int(column)].set_fontweight("bold")
@@ -100,7 +109,7 @@ def confusion(
     panels = [Panel(pairs, x="predicted class", y="true class", grid=None),
               Panel(partial(draw_bars, values=margins, names=class_names, upright=True), y="images")]  # fmt: skip
     with style():
-        return facets(panels, 3.0, sharey=False, width_ratios=(1, 1.1))
+        return facets(panels, 2.85, least=2.0, sharey=False, width_ratios=(1, 1.1))
 
 
 def prompt_maps(prompts: Mapping[str, Real[np.ndarray, "n_vectors width"]]) -> Figure:
@@ -130,7 +139,7 @@ def prompt_maps(prompts: Mapping[str, Real[np.ndarray, "n_vectors width"]]) -> F
 
     panels = [Panel(partial(paint, prompt=prompt), x="dimension", grid=None) for prompt in prompts.values()]
     with style():
-        figure = facets(panels, 0.5 + 0.55 * len(prompts), across=1, sharex=True)
+        figure = facets(panels, 0.55 + 0.5 / len(prompts), across=1, sharex=True)
         for axes, name in zip(figure.axes, prompts, strict=True):
             axes.set_ylabel(name, rotation=0, ha="right", va="center")
         bar = figure.colorbar(figure.axes[0].collections[0], ax=figure.axes, fraction=0.03, pad=0.01)

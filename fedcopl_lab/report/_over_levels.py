@@ -7,29 +7,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, SubFigure
+from matplotlib.figure import Figure
 
 from fedcopl_lab.config import KAPPA_STAR, configure
 from fedcopl_lab.paper import Item, printed
-from fedcopl_lab.report._facets import (
-    Legend,
-    Panel,
-    aside,
-    curves,
-    error_bars,
-    facets,
-    headline,
-    looks_of,
-    seed_dots,
-    two_parts,
-)
+from fedcopl_lab.report._facets import Block, Legend, Panel, compose, facets, headline, looks_of
+from fedcopl_lab.report._marks import aside, curves, error_bars, seed_dots
 from fedcopl_lab.report._words import axis_name, last_round, order, scale, set_name
 from fedcopl_lab.report.looks import (
     BLUE,
     DASHED,
     DOTTED,
-    DOUBLE,
-    FAINT,
     GREEN,
     INK,
     LEVEL,
@@ -42,11 +30,11 @@ from fedcopl_lab.report.looks import (
     SETS,
     SKY,
     Look,
-    new_figure,
 )
 
 _SWEPT = {"accuracy": Look(BLUE, "o"), "label_accuracy": Look(ORANGE, "s"), "loss_last_epoch": Look(PURPLE, "^")}
 _SWEPT_AXES = {"n_clients": "clients K", "participation": "participation R, share of the clients in a round"}
+MEAN_AND_BAND = "mean, band: lowest to highest seed"
 _MEAN_STD: list[Any] = ["mean", "std"]
 
 
@@ -65,8 +53,8 @@ def clients_and_participation(item: Item, lines: pd.DataFrame, profile: str) -> 
               axis_name("accuracy", item))
         for dataset in sets for swept, name in _SWEPT_AXES.items()
     ]  # fmt: skip
-    return facets(panels, 0.85 + 2.05 * len(sets) + 0.12 * len(missing), across=2, legend=looks,
-                  head=headline(item, lines, profile, "mean ± std", missing), width_ratios=(1.35, 1))  # fmt: skip
+    return facets(panels, 2.05, across=2, least=1.9, legend=looks, width_ratios=(1.35, 1),
+                  head=headline(item, lines, profile, "mean ± std", missing))  # fmt: skip
 
 
 def _levels_apart(axes: Axes, part: pd.DataFrame, looks: dict[str, Look], not_run: list[float]) -> None:
@@ -78,15 +66,9 @@ def _levels_apart(axes: Axes, part: pd.DataFrame, looks: dict[str, Look], not_ru
     for shift, (name, look) in zip(aside(len(looks), 0.009 * width), looks.items(), strict=True):
         found = part[part["series"] == name].groupby("level")["value"].agg(_MEAN_STD)
         error_bars(axes, found.index.to_numpy() * np.exp(shift), found, look, 100.0)
-    edge = np.exp(0.05 * width)
-    for level in not_run:
-        axes.axvspan(level / edge, level * edge, facecolor="#f6f6f6", edgecolor=FAINT, hatch="////", linewidth=0,
-                     zorder=0)  # fmt: skip
-        ground = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-        axes.text(level, 0.5, "not run", rotation=90, transform=axes.get_xaxis_transform(), ha="center", va="center",
-                  fontsize=7.0, color=QUIET, bbox=ground)  # fmt: skip
-    axes.set_xlim(levels[0] / edge**1.3, levels[-1] * edge**1.3)
-    axes.set_xticks(levels, [f"{level:g}" for level in levels])
+    edge = np.exp(0.07 * width)
+    axes.set_xlim(levels[0] / edge, levels[-1] * edge)
+    axes.set_xticks(levels, [f"{level:g}" + ("\nnot run" if level in not_run else "") for level in levels])
 
 
 def sweep(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
@@ -94,11 +76,8 @@ def sweep(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     lines = lines.assign(x=lines["level"])
     metrics = [metric for metric in _SWEPT if metric in set(lines["metric"])]
     names, paper = order(lines["series"]), printed(item.id)
-    used = float(getattr(configure(profile, method=item.cells(profile)[0].config.method), item.field))
-    left: Figure | SubFigure = new_figure(DOUBLE, 2.5 if paper.empty else 2.8)
-    if len(paper):
-        left, right = two_parts(left.figure, (len(metrics), 1), beside=True)
-        _printed_sweep(item, paper, right)
+    used = getattr(configure(profile, method=item.cells(profile)[0].config.method), item.field)
+    marked = {} if used is None else {f"value in {profile}": LEVEL}  # without a bound no level is the profile's own
 
     def paint(axes: Axes, metric: str) -> None:
         part = lines[lines["metric"] == metric]
@@ -107,17 +86,21 @@ def sweep(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         for name, look in looks.items():
             own = part[part["series"] == name]
             seed_dots(axes, own["x"], scale(metric) * own["value"], look.color)
-        axes.axvline(used, color=QUIET, linewidth=0.8, linestyle=DOTTED, zorder=0)
-        axes.margins(0.08, 0.18)
+        if used is not None:
+            axes.axvline(float(used), color=QUIET, linewidth=0.8, linestyle=DOTTED, zorder=0)
+        axes.margins(0.08, 0.1)
 
-    panels = [Panel(partial(paint, metric=metric), x=item.axis.replace(", ", "\n"), y=axis_name(metric, item),
+    panels = [Panel(partial(paint, metric=metric), x=item.axis, y=axis_name(metric, item),
                     levels=lines["x"]) for metric in metrics]  # fmt: skip
-    named: dict[str, Look] = {"mean, band: ± std": Look(QUIET, "o")} if len(names) == 1 else looks_of(lines)
-    return facets(panels, on=left, sharey=False, legend=named | {"one seed": ONE_SEED, f"value in {profile}": LEVEL},
-                  ncols=3 if paper.empty else 2, head=headline(item, lines, profile), bold=len(paper) > 0)  # fmt: skip
+    named: dict[str, Look] = {MEAN_AND_BAND: Look(QUIET, "o")} if len(names) == 1 else looks_of(lines)
+    measured = Block(panels, 2.1, least=1.3, legend=named | {"one seed": ONE_SEED} | marked,
+                     head=headline(item, lines, profile), bold=len(paper) > 0, sharey=False)  # fmt: skip
+    return compose([measured, *_printed_sweep(item, paper)], (len(metrics), 1))
 
 
-def _printed_sweep(item: Item, paper: pd.DataFrame, on: SubFigure) -> None:
+def _printed_sweep(item: Item, paper: pd.DataFrame) -> list[Block]:
+    if paper.empty:
+        return []
     looks = {name: replace(look, size=3.0) for name, look in zip(order(paper["dataset"]), SETS, strict=False)}
 
     def paint(axes: Axes) -> None:
@@ -126,8 +109,8 @@ def _printed_sweep(item: Item, paper: pd.DataFrame, on: SubFigure) -> None:
             axes.plot(own["level"], own["value"], label=name, **look.style)
         axes.margins(y=0.08)
 
-    panel = Panel(paint, x=item.axis.replace(", ", "\n"), y=axis_name("accuracy"), levels=paper["level"])
-    facets([panel], on=on, printed=True, head="Printed in the paper", legend=looks, ncols=2)
+    panel = Panel(paint, x=item.axis, y=axis_name("accuracy"), levels=paper["level"])
+    return [Block([panel], 2.1, printed=True, head="Printed in the paper", legend=looks)]
 
 
 def decay(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
@@ -150,7 +133,7 @@ def decay(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
 
     panel = Panel(paint, x="discrepancy of the confidences, ΔC = $|c_l - c_g|$", y="λ, weight of the local label",
                   ends=(0.0, 1.02))  # fmt: skip
-    return facets([panel], 2.8, legend=looks, head="Computed from the equation; no run is behind it")
+    return facets([panel], 2.3, legend=looks, head="Computed from the equation; no run is behind it")
 
 
 def kappa(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
@@ -166,17 +149,20 @@ def kappa(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
             axes.axhspan(values.mean() - std, values.mean() + std, color=look.color, alpha=0.1, linewidth=0)
             axes.axhline(values.mean(), color=look.color, linestyle=look.line, linewidth=1.1)
         found = own.groupby("level")["value"].agg(_MEAN_STD)
-        error_bars(axes, found.index, found, OWN, 100.0)
+        error_bars(axes, found.index, found, replace(OWN, line="none"), 100.0)
         seed_dots(axes, own["level"] + 0.25, 100 * own["value"], OWN.color)
         axes.axvline(KAPPA_STAR, color=INK, linewidth=0.8, linestyle=DOTTED, zorder=0)
-        axes.annotate("κ*", (KAPPA_STAR, 1), (0, 2), xycoords=("data", "axes fraction"), textcoords="offset points",
-                      ha="center", fontsize=7.0)  # fmt: skip
-        axes.set_xticks([level for level in found.index if abs(level - KAPPA_STAR) > 0.01])
+        axes.set_xticks(
+            found.index, ["κ*" if abs(level - KAPPA_STAR) < 0.01 else f"{level:g}" for level in found.index]
+        )
 
-    legend = {f"{order(own['series'])[0]}, mean ± std": OWN, "one seed": replace(ONE_SEED, color=OWN.color)}
+    legend = {
+        f"{order(own['series'])[0]}, mean ± std": replace(OWN, line="none"),
+        "one seed": replace(ONE_SEED, color=OWN.color),
+    }
     legend |= {f"{name} (no κ)": look for name, look in looks.items()}
-    return facets([Panel(paint, x=item.axis, y=axis_name("accuracy", item))], 2.9, legend=legend, ncols=4,
-                  head=headline(item, lines, profile))  # fmt: skip
+    return facets([Panel(paint, x=f"{item.axis}; κ* = {KAPPA_STAR:.2f}", y=axis_name("accuracy", item))], 2.3,
+                  legend=legend, head=headline(item, lines, profile))  # fmt: skip
 
 
 _NOISE = (Look(QUIET, "o"), Look(QUIET, "o", "--", hollow=True))
@@ -241,5 +227,5 @@ def uploads(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         "upload without noise": replace(LEVEL, width=1.0),
         "guess the global shares instead": Look(INK, line=DASHED, width=1.0),
     }
-    return facets(panels, 4.35, across=2, sharey=False, legend=named, ncols=3, height_ratios=(2.1, 0.35 * len(rows)),
+    return facets(panels, 1.85, across=2, least=1.6, sharey=False, legend=named, height_ratios=(2.1, 0.35 * len(rows)),
                   head=headline(item, lines, profile, "mean ± std"))  # fmt: skip

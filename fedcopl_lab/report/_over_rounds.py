@@ -1,22 +1,24 @@
 """Pictures of what changes from round to round: drift, labels, accuracy, and the measures of SAGE's runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import cycle
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, SubFigure
+from matplotlib.figure import Figure
 
-from fedcopl_lab.paper import Item, targets
-from fedcopl_lab.report._facets import MEAN_AND_BAND, Panel, by_column, curves, facets, headline, looks_of, two_parts
+from fedcopl_lab.paper import Item
+from fedcopl_lab.report._facets import Block, Panel, by_column, compose, facets, headline, looks_of
+from fedcopl_lab.report._marks import MEAN_AND_BAND, curves, end_labels
 from fedcopl_lab.report._words import axis_name, order, scale, setting_of
 from fedcopl_lab.report.looks import (
     ADDED,
     BLUE,
     BY_LEVEL,
-    DOUBLE,
     EITHER,
     GLOBAL,
     GREEN,
@@ -27,11 +29,12 @@ from fedcopl_lab.report.looks import (
     OWN,
     QUIET,
     Look,
-    new_figure,
 )
 
 _PROMPTS = {"text": Look(ORANGE, "s"), "visual": Look(BLUE, "o")}
 _KIB = 1024
+_HEIGHT = 1.7  # inches of a line of panels
+_QUARTERS, _FEW = 4, 20  # parts of the rounds; labels that a share needs
 
 
 def drift(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
@@ -52,7 +55,7 @@ def drift(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
               rounds=lines["x"], ends=(0.0, None))
         for name, metrics in named.items()
     ]  # fmt: skip
-    figure = facets(panels, 2.75, sharey=False, legend=looks, head=headline(item, lines, profile, MEAN_AND_BAND))
+    figure = facets(panels, 2.2, sharey=False, legend=looks, head=headline(item, lines, profile, MEAN_AND_BAND))
     axes = figure.axes[0]
     for height, text in {1 / clients: f"all equal\n(1/K = {1 / clients:g})", 1.0: "orthogonal\n(ξ = 1)"}.items():
         axes.axhline(height, color=QUIET, linewidth=0.8, linestyle=LEVEL.line, zorder=0)
@@ -67,21 +70,22 @@ def labels(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     looks = dict(zip(order(lines["series"]), (OWN, replace(OTHERS[0], hollow=True)), strict=False))
     panels = by_column(lines, partial(curves, looks=looks, factor=100.0, steps=True), x="round", rounds=lines["x"],
                        y=axis_name("label_accuracy"))  # fmt: skip
-    return facets(panels, 2.6, legend=looks, head=headline(item, lines, profile, MEAN_AND_BAND))
+    return facets(panels, 2.1, legend=looks, head=headline(item, lines, profile, MEAN_AND_BAND))
 
 
 def accuracy_curves(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
-    """Accuracy over the rounds, one panel for each α; dotted lines at the targets of the tables of rounds."""
-    lines, looks = lines[lines["metric"] == "accuracy"], looks_of(lines)
+    """Accuracy over the rounds, one panel for each column: a thin line for each seed, the name at its mean's end."""
+    lines, looks, height = lines[lines["metric"] == "accuracy"], looks_of(lines), 2.4
 
     def paint(axes: Axes, part: pd.DataFrame) -> None:
-        curves(axes, part, looks, factor=100.0)
-        for target in targets(profile):
-            axes.axhline(target, color=QUIET, linewidth=0.8, linestyle=LEVEL.line, zorder=0)
+        curves(axes, part, looks, factor=100.0, seeds=True)
+        last = part[part["x"] == part["x"].max()].groupby("series")["value"].mean()
+        end_labels(axes, [(name, 100 * last[name], looks[name].color) for name in last.index], height - 0.7)
 
     panels = by_column(lines, paint, x="round", y=axis_name("accuracy", item), rounds=lines["x"])
-    return facets(panels, 3.1, legend=looks | {"targets": LEVEL}, ncols=4,
-                  head=headline(item, lines, profile, MEAN_AND_BAND))  # fmt: skip
+    return facets(
+        panels, height, least=1.9, head=headline(item, lines, profile, "thin: one seed, thick: mean"), legend={}
+    )
 
 
 def traffic(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
@@ -96,7 +100,7 @@ def traffic(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
 
     panels = by_column(lines, paint, x="sent by a client so far (KiB)", y=axis_name("accuracy", item))
     marks = f"{MEAN_AND_BAND}, a mark: a round"
-    return facets(panels, 2.9, legend=looks, head=headline(item, lines, profile, marks))
+    return facets(panels, 2.3, least=1.4, legend=looks, head=headline(item, lines, profile, marks))
 
 
 def accuracy_by_bytes(lines: pd.DataFrame, clients: int) -> pd.DataFrame:
@@ -120,7 +124,8 @@ class Measures:
         names: metric -> name of its curve, or the title of its panel where curves are splits.
         curves: what a panel has a curve for; the panels are the columns, or the metrics where curves are columns.
         looks: a look for each metric.
-        share_of_few: whether it is a share of so few that all of it, and a band beyond, can be right.
+        ends: of the vertical axis.
+        share_of_few: whether it is a share of so few labels that the rounds are pooled.
     """
 
     y: str
@@ -128,6 +133,7 @@ class Measures:
     curves: Literal["metric", "column", "series"] = "metric"
     looks: tuple[Look, ...] = (LOCAL, GLOBAL, EITHER, ADDED)
     share_of_few: bool = False
+    ends: tuple[float | None, float | None] = (0.0, None)
 
 
 def _models(start: str, *kinds: str) -> dict[str, str]:
@@ -152,9 +158,9 @@ _MEASURES = (
     Measures("λ, mean", {"lambda": "all views", "lambda_sure": "views where the local model is confident"}, "column"),
     Measures("λ, mean", {"lambda_majority": "majority classes of the client",
                          "lambda_minority": "minority classes of the client"}, looks=_MAJORITY),
-    Measures("entropy of predictions\n(nats)", _models("entropy", "global", "local"), "column"),
+    Measures("entropy of predictions\n(nats)", _models("entropy", "global", "local"), "column", ends=(None, None)),
     Measures("entropy of the histogram\nof confidences (nats)", _models("histogram_entropy", "global", "local"),
-             "column"),
+             "column", ends=(None, None)),
     Measures("views on which both\nmodels agree (%)", {"share_agreeing": ""}, "series"),
 )  # fmt: skip
 """What SAGE's runs tell of each round, in the order in which an item shows what it has of it."""
@@ -169,31 +175,67 @@ def measures(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
             parts[-1][0].extend(panels)
         else:
             parts.append((panels, len(panels), looks))
-    heights = [0.75 + 1.7 * -(-len(panels) // max(across, 2)) for panels, across, _ in parts]
-    figure = new_figure(DOUBLE, sum(heights))
-    halves: Sequence[Figure | SubFigure] = [figure]
-    if len(parts) == 2:
-        halves = two_parts(figure, heights, beside=False)
-    for on, (panels, across, looks) in zip(halves, parts, strict=True):
-        head = headline(item, lines, profile, MEAN_AND_BAND) if on is halves[0] else ""
+    blocks: list[Block] = []
+    for panels, across, looks in parts:
         apart = across == 1 < len(panels)  # measures of a single column stand side by side
-        facets(panels, on=on, across=2 if apart else across, legend=looks, sharex=True, sharey=not apart and "row",
-               head=head)  # fmt: skip
-    return figure
+        head = headline(item, lines, profile, MEAN_AND_BAND) if not blocks else ""
+        blocks.append(Block(panels, _HEIGHT, 2 if apart else across, 1.2 if apart else 0.9, head=head, legend=looks,
+                            sharex=True, sharey=not apart and "row"))  # fmt: skip
+    return compose(blocks)
 
 
 def _panels(one: Measures, lines: pd.DataFrame) -> tuple[list[Panel], dict[str, Look]]:
     """The panels of one line and how their curves look."""
-    more = {"x": "round", "y": one.y, "rounds": lines["x"], "ends": (0.0, 104.0 if one.share_of_few else None)}
+    more = {"x": "round", "y": one.y, "rounds": lines["x"], "ends": (0.0, 104.0) if one.share_of_few else one.ends}
+    lines = pooled(lines) if one.share_of_few else lines
     lines = lines[lines["metric"].isin(one.names)]
     factor = scale(next(iter(one.names)))
     if one.curves == "series":
         looks = looks_of(lines)
         return by_column(lines, partial(curves, looks=looks, factor=factor), **more), looks
     if one.curves == "column":
-        looks = dict(zip(order(lines["column"]), BY_LEVEL, strict=False))
+        looks = dict(zip(order(lines["column"]), cycle(BY_LEVEL), strict=False))
         lines = lines.assign(curve=lines["column"], column=lines["metric"].map(one.names))
     else:
         looks = dict(zip(one.names.values(), one.looks, strict=False))
         lines = lines.assign(curve=lines["metric"].map(one.names))
-    return by_column(lines, partial(curves, looks=looks, by="curve", factor=factor), **more), looks
+
+    def paint(axes: Axes, part: pd.DataFrame) -> None:
+        curves(axes, part, looks, by="curve", factor=factor)
+        if one.share_of_few:
+            last = part[part["x"] == part["x"].max()].groupby("curve")[["value", "labels"]].mean().dropna()
+            axes.set_ylim(0.0, 104.0)
+            end_labels(axes, [(f"n = {n:,.0f}", 100 * value, looks[str(name)].color)
+                              for name, value, n in last.itertuples(name=None)], _HEIGHT - 0.6)  # fmt: skip
+
+    return by_column(lines, paint, **more), looks
+
+
+def pooled(lines: pd.DataFrame) -> pd.DataFrame:
+    """Shares of labels that are right, over quarters of the rounds together instead of round by round.
+
+    Args:
+        lines: with the metrics ``label_accuracy_*``, ``share_*`` of the same endings and the views that these are
+            shares of, ``n_views`` and ``n_minority``.
+
+    Returns:
+        Lines of ``label_accuracy_*`` alone, x the middle of each quarter; the new column labels says how many labels
+        a seed has there. Those with fewer than 20 are left out; where the views were not stored, none is, and labels
+        is NaN.
+    """
+    cell = ["item", "series", "column", "seed"]
+    right = lines[lines["metric"].str.startswith("label_accuracy")]
+    ending = right["metric"].str.removeprefix("label_accuracy_")
+    views = ending.str.startswith("minority").map({True: "n_minority", False: "n_views"})
+    of_metric = lines.set_index([*cell, "metric", "x"])["value"]
+    found = [of_metric.reindex(pd.MultiIndex.from_frame(right.assign(metric=name)[[*cell, "metric", "x"]])).to_numpy()
+             for name in ("share_" + ending, views)]  # fmt: skip
+    share, n = found[0], found[0] * found[1]
+    weight = np.where(np.isnan(n), share, n)
+    quarter = pd.cut(right["x"], min(_QUARTERS, right["x"].nunique()), labels=False)
+    table = right.assign(part=quarter, weighted=weight * right["value"], weight=weight, labels=n)
+    groups = table.groupby([*cell, "metric", "part"], sort=False)
+    sums = groups[["weighted", "weight"]].sum()
+    made = sums.assign(value=sums["weighted"] / sums["weight"], labels=groups["labels"].sum(min_count=1)).reset_index()
+    middle = right["x"].groupby(quarter).agg(lambda rounds: (rounds.min() + rounds.max()) / 2)
+    return made.assign(x=made["part"].map(middle))[~(made["labels"] < _FEW)]

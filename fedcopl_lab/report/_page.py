@@ -3,48 +3,37 @@
 import base64
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from matplotlib.figure import Figure
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import write_atomic
 from fedcopl_lab.paper import (
-    ITEMS,
     Item,
     claims,
     claims_about,
+    differences,
     discrepancies,
-    has_runs,
     measured,
     measured_claims,
     measured_profiles,
     measured_runs,
 )
-from fedcopl_lab.report._claims import SYMBOLS, claim_tables
-from fedcopl_lab.report._compare import against_committed
+from fedcopl_lab.report._claims import SYMBOLS, claim_tables, gate_lines
+from fedcopl_lab.report._compare import against_committed, agreement_text
 from fedcopl_lab.report._draw import draw
+from fedcopl_lab.report._origins import offered, origins, verify_command
 from fedcopl_lab.report._overview import coverage
 from fedcopl_lab.report._page_tables import main_table, measured_table, printed_tables
-from fedcopl_lab.report._save import TABLES, provenance, save_item
+from fedcopl_lab.report._save import provenance
 from fedcopl_lab.report._tables import seeds_text, summary
-from fedcopl_lab.report._words import (
-    PAPERS,
-    Setting,
-    cells_of,
-    item_of,
-    lines_of,
-    mean_std,
-    metric_name,
-    order,
-    paper_of,
-    setting_of,
-)
-from fedcopl_lab.report.looks import light_png
+from fedcopl_lab.report._words import PAPERS, Setting, lines_of, mean_std, metric_name, order, paper_of, setting_of
+from fedcopl_lab.report.looks import Sheet, light_png
 
 _DPI = 180
 _TOLD_UP_TO = 20  # values in a picture's alternative text
@@ -75,6 +64,7 @@ def write_report(
     verdicts: pd.DataFrame | None = None,
     *,
     compare: bool = True,
+    note: str = "",
 ) -> Path:
     """Write ``report.html``: every item with picture, measured numbers, printed numbers and origin.
 
@@ -87,7 +77,9 @@ def write_report(
         runs: the runs behind them, as :func:`fedcopl_lab.paper.run_table` gives them.
         profile: whose numbers they are.
         verdicts: on the papers' claims, as :func:`fedcopl_lab.paper.verdicts` gives them; None leaves them out.
-        compare: say of each item how its numbers agree with the committed ones.
+        compare: say of each item how its numbers agree with the committed ones; of numbers with the column origin,
+            those that were computed here.
+        note: a sentence for the top of the page.
 
     Returns:
         The file.
@@ -105,66 +97,108 @@ def write_report(
     if not isinstance(numbers, pd.DataFrame):
         frames = list(numbers.values())
         numbers = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
-    entries = [_entry(item, numbers, runs, profile, verdicts, compare) for item in items]
+    folder = Path(folder)
+    entries = [
+        _entry(item, numbers, runs, profile, compare) | _about(item, verdicts) | offered(item, folder) for item in items
+    ]
     papers = {
         name: [entry for entry in entries if entry["paper"] == name] for name in order(e["paper"] for e in entries)
     }
     profiles = measured_profiles()
-    tables = {name: coverage(name) for name in profiles}
+    tables = {name: _coverage(name) for name in profiles}
     others = {name: measured_claims(name) for name in profiles if name != profile}
     settings = [entry["setting"] for entry in entries]
     page = render(
         "page.html.j2",
         profile=profile,
+        note=note,
         setting=next((setting for setting in settings if setting.dataset), Setting(profile, "", "", 0)),
         papers=papers,
         heads=_heads(items, numbers, profile, verdicts),
         totals=_totals(numbers, runs, profile),
         claims=[] if verdicts is None else claim_tables(verdicts, others),
+        gates=[] if verdicts is None else gate_lines(profile),
         discrepancies=discrepancies().to_dict("records"),
         partly_run={name: table.to_dict("records") for name, table in tables.items() if table["not_run"].any()},
         has_verdicts=verdicts is not None,
+        profiles=profiles,
+        about=order(one for item in items for one in differences(item, profile) if one.startswith(f"The {profile} ")),
+        cells=origins(items, numbers, runs, profile),
+        explorer=next((link for link in ("explorer.html", "../explorer.html") if (Path(folder) / link).is_file()), ""),
     )
-    path = Path(folder) / "report.html"
+    path = folder / "report.html"
     write_atomic(path, page)
     return path
 
 
-def _entry(
-    item: Item, numbers: pd.DataFrame, runs: pd.DataFrame, profile: str, verdicts: pd.DataFrame | None, compare: bool
-) -> dict[str, Any]:
-    """What the page says of one item."""
+_coverage = lru_cache(coverage)
+_drawn: dict[tuple[str, str, bool], tuple[bytes, dict[str, Any]]] = {}
+
+
+def _entry(item: Item, numbers: pd.DataFrame, runs: pd.DataFrame, profile: str, compare: bool) -> dict[str, Any]:
+    """What the page says of one item, drawn again only when its numbers change: the page is written many times."""
     lines = lines_of(item, numbers, profile)
+    behind = runs[runs["key"].isin(lines["key"])]
+    content, name = lines.to_csv().encode() + behind.to_csv().encode(), (item.id, profile, compare)
+    if _drawn.get(name, (b"", {}))[0] != content:
+        _drawn[name] = content, _drawn_entry(item, lines, behind, profile, compare)
+    return _drawn[name][1]
+
+
+def _about(item: Item, verdicts: pd.DataFrame | None) -> dict[str, Any]:
     about = [] if verdicts is None else verdicts[verdicts["number"].isin(claims_about(item))].to_dict("records")
     counts = Counter(str(line["verdict"]) for line in about)
+    tally = [(verdict, counts[verdict]) for verdict in SYMBOLS if counts[verdict]]
+    return {"claims": about, "tally": tally, "failed": counts["does not hold"]}
+
+
+def _drawn_entry(item: Item, lines: pd.DataFrame, runs: pd.DataFrame, profile: str, compare: bool) -> dict[str, Any]:
     there = [metric for metric in item.metrics if metric in set(lines["metric"]) and item.reads not in _PICTURES_ONLY]
     present = [metric for metric in there if metric not in _FOLDED]
     return {
         "item": item,
         "paper": paper_of(item),
         "setting": setting_of(item, profile, lines),
-        "picture": base64.b64encode(light_png(draw(item, lines, profile), _DPI)).decode(),
+        "picture": _picture(item, lines, profile, Sheet()),
+        "narrow": _picture(item, lines, profile, Sheet("single")),
         "alt": _alternative(item, lines, present),
         "measured": measured_table(item, lines, present),
         "more": measured_table(item, lines, [metric for metric in there if metric in _FOLDED]),
         "caption": _caption(item, lines, profile) if present else "",
         "not_run": item.not_run(profile),
         "printed": printed_tables(item, lines),
-        "claims": about,
-        "tally": [(verdict, counts[verdict]) for verdict in SYMBOLS if counts[verdict]],
-        "files": [f"{item.id}.{kind}" for kind in ("pdf", "png", "csv", "json", "tex")
-                  if kind != "tex" or item.reads in TABLES],
+        "profiles": [name for name in measured_profiles() if item.id in _measured_items(name)],
+        "verify": f'{verify_command(profile)} "{item.id} / ROW / COLUMN"',
         "doubts": _doubts(item),
         "agreement": _agreement(lines, profile) if compare and len(lines) else "",
         "origin": provenance(item, lines, runs, profile),
     }  # fmt: skip
 
 
+def _picture(item: Item, lines: pd.DataFrame, profile: str, drawn_for: Sheet) -> str:
+    return base64.b64encode(light_png(draw(item, lines, profile, drawn_for), _DPI)).decode()
+
+
+@lru_cache
+def _measured_items(profile: str) -> set[str]:
+    return set(measured(profile)["item"])
+
+
 def _caption(item: Item, lines: pd.DataFrame, profile: str) -> str:
     if item.reads == "manifests":
         return "Counted from the manifests of the data sets, not from a run"
     where = setting_of(item, profile, lines).short
-    return f"Measured here: {where}; mean ± std, {seeds_text(lines)}{_WHEN.get(item.reads, '')}"
+    return f"Measured here: {where}; mean ± std, {seeds_text(lines)}{_WHEN.get(item.reads, '')}{_origins(lines)}"
+
+
+def _origins(lines: pd.DataFrame) -> str:
+    """Which seeds this machine computed and which are the committed ones, where the numbers say so."""
+    if "origin" not in lines:
+        return ""
+    seeds = lines.drop_duplicates(["series", "column", "seed"]).groupby("origin")["seed"]
+    return "".join(
+        f"; {origin}: {len(own)} runs, seeds {', '.join(map(str, sorted(set(own))))}" for origin, own in seeds
+    )
 
 
 def _totals(numbers: pd.DataFrame, runs: pd.DataFrame, profile: str) -> dict[str, Any]:
@@ -198,15 +232,10 @@ def _doubts(item: Item) -> list[str]:
 
 
 def _agreement(lines: pd.DataFrame, profile: str) -> str:
-    try:
-        committed = measured(profile)
-    except FedCoPLError:
+    if profile not in measured_profiles():
         return ""
-    found = against_committed(lines, committed[committed["item"].isin(set(lines["item"]))])
-    counts = found["verdict"].value_counts()
-    kinds = ("exact", "within tolerance", "differs", "no common value", "only fresh", "only committed")
-    parts = [f"{counts[verdict]} {verdict}" for verdict in kinds if verdict in counts]
-    return f"{len(found)} cells against the committed numbers: {', '.join(parts)}"
+    found = against_committed(lines, measured(profile, lines["item"].iloc[0]))
+    return agreement_text(found) if len(found) else ""
 
 
 def _heads(
@@ -223,79 +252,3 @@ def _heads(
         cards.append({"name": name, "main": main and main_table(main, numbers, profile), "counts": table["counts"],
                       "lists": [(verdict, some) for verdict, some in lists.items() if some]})  # fmt: skip
     return cards
-
-
-def write_committed(
-    folder: Path | str, profile: str = "mini", items: Sequence[Item] = ITEMS, pictures: Sequence[str] = ("pdf", "png")
-) -> Path:
-    """Draw the items of which enough is committed to compare, and write ``report.html`` with the committed verdicts.
-
-    Args:
-        folder: where to write; made when missing.
-        profile: whose committed numbers.
-        items: what to draw, as far as it can be drawn.
-        pictures: kinds of picture files, of ``"pdf"``, ``"png"`` and ``"svg"``.
-
-    Returns:
-        The report.
-
-    Raises:
-        FedCoPLError: nothing of these items is committed, or a folder that cannot be written.
-
-    >>> write_committed("figures", "smoke", lab.paper.find_items(["main Table 6"]), pictures=()).name
-    'report.html'
-
-    Shown in the README.
-    """
-    numbers, runs = measured(profile), measured_runs(profile)
-    drawn = drawable(items, numbers, profile)
-    if not any(map(len, drawn.values())):
-        raise FedCoPLError(f"not enough of these items is committed in profile {profile} to draw; see report.coverage")
-    for item, lines in drawn.items():
-        save_item(item, lines, runs, folder, profile, pictures)
-    together, judged = pd.concat(drawn.values()), measured_claims(profile)
-    return write_report(folder, list(drawn), together, runs, profile, judged, compare=False)
-
-
-def draw_committed(item: Item | str, profile: str = "mini") -> Figure:
-    """The picture of an item from a profile's committed numbers, without the columns of which one row alone was run.
-
-    Args:
-        item: the item, its id or its place in the paper.
-        profile: whose committed numbers.
-
-    Raises:
-        FedCoPLError: an unknown item, or too little of it is committed to compare.
-
-    >>> draw_committed("sage_main_fig2a")
-    <Picture size ...>
-
-    Shown in notebook ``fedcopl_main_fig2``.
-    """
-    known = item_of(item)
-    lines = comparable(known, measured(profile), profile)
-    if lines.empty:
-        raise FedCoPLError(f"not enough of {known.id} is committed in profile {profile} to draw; see report.coverage")
-    return draw(known, lines, profile)
-
-
-def drawable(items: Sequence[Item], numbers: pd.DataFrame, profile: str) -> dict[Item, pd.DataFrame]:
-    """The items of which enough is there to draw them, with their lines; diagrams need none."""
-    found = {item: comparable(item, numbers, profile) for item in items if has_runs(item, profile)}
-    return {item: lines for item, lines in found.items() if len(lines) or item.reads == "nothing"}
-
-
-def comparable(item: Item, numbers: pd.DataFrame, profile: str) -> pd.DataFrame:
-    """The committed lines of an item that say something without the missing ones; empty where there are none.
-
-    Columns of which one row alone was run are left out, and the whole item where its columns are what is compared
-    (a sweep, or more and fewer labels) and fewer than three are there.
-    """
-    lines = numbers[numbers["item"] == item.id]
-    there = cells_of(item, profile, lines)
-    if len(there) == len(item.cells(profile)):
-        return lines
-    rows_of = pd.Series([cell.column for cell in there], dtype=str).value_counts()
-    if item.axis or item.drawing == "lines":
-        return lines if len(rows_of) >= 3 and item.drawing != "surface" else lines[:0]
-    return lines[lines["column"].isin(rows_of.index[rows_of > 1])]

@@ -1,17 +1,33 @@
 """The tables of the report page: measured ones, printed ones that say what of them was run, and the first screen."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from fedcopl_lab.paper import Item, backbone, printed
 from fedcopl_lab.report._compare import leads
-from fedcopl_lab.report._tables import rivals, seeds_text, summary, table
-from fedcopl_lab.report._words import lines_of, mean_std, metric_name, order, setting_of, unit
+from fedcopl_lab.report._facets import headline
+from fedcopl_lab.report._tables import (
+    clear_best,
+    lead_over,
+    order_of_rows,
+    rivals,
+    same_printed,
+    seeds_text,
+    summary,
+    table,
+)
+from fedcopl_lab.report._typeset import Grid, typeset
+from fedcopl_lab.report._words import lines_of, mean_std, metric_name, order, row_name, setting_of, unit
 
 NOT_RUN = "not run in this profile"
 _MEASURED, _PARTLY, _COUNTED = "measured above", "partly measured above", "counted above"
+CLEAR = "ahead of every other row beyond noise (95 % interval of the difference paired by seed, without 0)"
+_TURNED_FROM = 7  # columns
 _SPARSE = 0.6  # share of filled cells below which a table is listed line by line
 
 
@@ -29,13 +45,15 @@ def measured_table(item: Item, lines: pd.DataFrame, metrics: Sequence[str]) -> d
     if len(rows) == 1 or len(cells) < _SPARSE * len(rows) * len(columns):
         texts = [[_cell(wide, row, column) for wide in tables.values()] for row, column in cells]
         listed = [(column if len(rows) == 1 else f"{row}, {column}", item.role(row) == "own") for row, column in cells]
-        return {"groups": [], "columns": list(names.values()), "rows": _rows(listed, texts)}
+        refs = [[f"{row} / {column}"] * len(tables) for row, column in cells]
+        return {"groups": [], "columns": list(names.values()), "rows": _rows(listed, texts), "refs": refs}
     places = [(wide, column) for wide in tables.values() for column in wide.columns]
     texts = [[_cell(wide, row, column) for wide, column in places] for row in rows]
     return {
         "groups": [(names[metric], len(wide.columns)) for metric, wide in tables.items()],
         "columns": [column for _, column in places],
         "rows": _rows([(row, item.role(row) == "own") for row in rows], texts),
+        "refs": [[f"{row} / {column}" for _, column in places] for row in rows],
     }
 
 
@@ -61,6 +79,37 @@ def printed_tables(item: Item, lines: pd.DataFrame) -> list[dict[str, Any]]:
         columns = order(together["column"])
         return [_grid(together, columns, columns, [], [(_COUNTED, 1)] * len(columns)) | {"what": "counts"}]
     return [_printed_table(item, metric, found, lines) for metric, found in tables.items()]
+
+
+def printed_grid(item: Item, metric: str, lines: pd.DataFrame) -> list[Grid]:
+    """What the paper prints of one metric, of what was measured if it has that; empty where it prints nothing."""
+    found = same_printed(item, lines, metric)
+    if found.empty:
+        return []
+    table = _printed_table(item, metric, found, lines)
+    rows = [(row_name(name), cells) for name, cells, _ in table["rows"]]
+    own = frozenset(row for row, (_, _, is_own) in enumerate(table["rows"]) if is_own)
+    head = f"Printed in the paper: {table['what']}"
+    return [Grid(table["columns"], rows, table["groups"], own=own, head=head, printed=True)]
+
+
+def typeset_table(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
+    """A table of one value a cell, typeset: mean ± std; in bold the rows that are clearly the best of their column."""
+    metric = item.metrics[0]
+    texts, best = table(lines, metric), clear_best(lines, metric, item)
+    rows, columns, ranked = order_of_rows(lines, metric), list(texts.columns), item.drawing == "dots"
+    bold = frozenset((row, columns.index(column)) for row, name in enumerate(rows) for place, column in best
+                     if place == name and ranked)  # fmt: skip
+    marks = f"{metric_name(metric, item)}{unit(metric)}, mean ± std" + ("; bold: " + CLEAR if bold else "")
+    cells = [(row_name(row), [str(text) for text in texts.loc[row].to_numpy()]) for row in rows]
+    grid = Grid(columns, cells, bold=bold,
+                own=frozenset(row for row, name in enumerate(rows) if item.role(name) == "own"),
+                head=headline(item, lines[lines["metric"] == metric], profile, marks))  # fmt: skip
+    if len(rows) == 1 or len(columns) > _TURNED_FROM > len(rows):  # a sweep: its levels read downwards
+        turned = [(column, [row[1][place] for row in grid.rows]) for place, column in enumerate(columns)]
+        grid = replace(grid, columns=[name for name, _ in grid.rows], rows=turned, corner=item.axis, own=frozenset(),
+                       bold=frozenset((column, row) for row, column in bold))  # fmt: skip
+    return typeset([grid, *printed_grid(item, metric, lines)])
 
 
 def _printed_table(item: Item, metric: str, found: pd.DataFrame, lines: pd.DataFrame) -> dict[str, Any]:
@@ -125,8 +174,9 @@ def main_table(item: Item, numbers: pd.DataFrame, profile: str) -> dict[str, Any
     there = ahead[(ahead["source"] == "paper") & ahead["column"].isin(paper["column"])]
     if common.empty or here.empty or there.empty:
         return None
-    places, printed_places = _places(item, cells["mean"]), _places(item, common.mean(axis=1))
     own, other = next(name for name in cells.index if item.role(name) == "own"), here["best_other"].iloc[0]
+    lead = lead_over(first, first["column"].iloc[0], own, other)
+    places, printed_places = _places(item, cells["mean"]), _places(item, common.mean(axis=1))
     texts = {name: mean_std(*cells.loc[name, ["mean", "std"]]) for name in cells.index}
     return {
         "item": item,
@@ -139,6 +189,8 @@ def main_table(item: Item, numbers: pd.DataFrame, profile: str) -> dict[str, Any
         "same_order": places == printed_places,
         "sets": list(common.columns),
         "gap": float(here["gap"].iloc[0]),
+        "beyond_noise": lead.clear,
+        "interval": "" if np.isnan(lead.half) else f"{lead.mean - lead.half:+.2f} to {lead.mean + lead.half:+.2f}",
         "texts": (texts[own], texts[other]),
         "best_other": other,
         "printed_gaps": (float(there["gap"].min()), float(there["gap"].max())),

@@ -10,8 +10,9 @@ from matplotlib.figure import Figure
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.report._distributions import label_skew
-from fedcopl_lab.report._facets import Panel, aside, draw_bars, facets
-from fedcopl_lab.report.looks import BLUE, DASHED, DOUBLE, FAINT, INK, LOOKS, ORANGE, QUIET, new_figure, style
+from fedcopl_lab.report._facets import Panel, facets
+from fedcopl_lab.report._marks import aside, draw_bars
+from fedcopl_lab.report.looks import BLUE, DASHED, DOUBLE, FAINT, INK, LOOKS, ORANGE, QUIET, Look, new_figure, style
 
 Counts = Int[np.ndarray, " n_classes"] | Int[np.ndarray, "n_clients n_classes"]
 _NARROW = 4.2  # inches: wide enough for a notebook, narrow enough for its text column
@@ -24,7 +25,7 @@ _ORDER = (LOOKS[0], LOOKS[3], LOOKS[1], LOOKS[4], LOOKS[2], LOOKS[5], LOOKS[6])
 def _one(paint: Callable[[Axes], None], width: float, height: float, x: str, y: str) -> Figure:
     """A picture of one panel, with a legend of what is labelled in it."""
     with style():
-        return facets([Panel(paint, x=x, y=y)], on=new_figure(width, height))
+        return facets([Panel(paint, x=x, y=y)], height - 0.15, width=width)
 
 
 def show_images(
@@ -259,6 +260,41 @@ def curves(values: Mapping[str, Sequence[float]], x_label: str, y_label: str) ->
         axes.set_xticks(list(steps))
 
     return _one(paint, _NARROW, 2.5, x_label, y_label)
+
+
+def arrows(moves: Mapping[str, Float[np.ndarray, "n_clients 2"] | Sequence[Sequence[float]]]) -> Figure:
+    """Moves of clients as arrows in the plane, and dashed the way that their average goes: how they drift apart.
+
+    Args:
+        moves: by title, which may have several lines: one arrow (x, y) for each client.
+
+    Raises:
+        FedCoPLError: nothing to draw, or moves that are no pairs.
+
+    >>> arrows({"right angle": [[1.0, 0.0], [0.0, 1.0]]})
+    <Picture size ...>
+
+    Shown in notebook ``fedcopl_main_fig2``.
+    """
+    drawn = {name: np.asarray(move, dtype=float) for name, move in moves.items()}
+    if not drawn or any(move.ndim != 2 or move.shape[1] != 2 or not len(move) for move in drawn.values()):
+        raise FedCoPLError("a move is a pair (x, y) for each client; pass one array of shape [n_clients, 2] or more")
+    ends = np.concatenate([np.zeros((1, 2)), *drawn.values()])
+    room = 0.15 * float(np.ptp(ends, axis=0).max())
+
+    def paint(axes: Axes, move: np.ndarray) -> None:
+        for x, y in move:
+            axes.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "-|>", "color": BLUE, "linewidth": 1.4,
+                                                          "shrinkA": 0, "shrinkB": 0})  # fmt: skip
+        axes.plot(*np.stack([np.zeros(2), move.mean(axis=0)]).T, color=ORANGE, linestyle=DASHED, linewidth=1.6)
+        axes.set_xlim(ends[:, 0].min() - room, ends[:, 0].max() + room)
+        axes.set_ylim(ends[:, 1].min() - room, ends[:, 1].max() + room)
+        axes.set_aspect("equal")
+
+    panels = [Panel(partial(paint, move=move), name, grid="both") for name, move in drawn.items()]
+    legend = {"a client's move": Look(BLUE), "their average": Look(ORANGE, line=DASHED)}
+    with style():
+        return facets(panels, 1.7, sharey=True, least=1.2, legend=legend)
 
 
 def _one_length(values: Mapping[str, Sequence[float] | Real[np.ndarray, " n"]]) -> int:

@@ -11,16 +11,14 @@ from fedcopl_lab._files import to_json, write_atomic
 from fedcopl_lab.config import did_you_mean
 from fedcopl_lab.paper import Item, differences, measured
 from fedcopl_lab.report._draw import draw
+from fedcopl_lab.report._page_tables import CLEAR
 from fedcopl_lab.report._tables import seeds_text, to_csv, to_latex
-from fedcopl_lab.report._words import item_of, lines_of, metric_name, setting_of
-from fedcopl_lab.report.looks import DOUBLE, SINGLE, file_bytes
+from fedcopl_lab.report._words import TABLES, cells_of, item_of, lines_of, metric_name, paper_of, setting_of
+from fedcopl_lab.report.looks import FONTS, WIDTHS, Sheet, file_bytes
 
-PICTURES, _TEXTS = ("pdf", "svg", "png"), ("tex", "csv")
-WIDTHS = {"single": SINGLE, "double": DOUBLE}
-TABLES = ("final", "first")
-"""What an item reads of its runs when it is a table of one value a cell."""
-
+PICTURES, _TEXTS = ("pdf", "svg", "png"), ("tex", "csv", "txt")
 _RUN_COLUMNS = ("key", "profile", "dataset", "clip", "seed", "hardware", "packages")
+_AUTHOR = Sheet(heading=False, paper=False)
 
 
 def save_item(
@@ -31,9 +29,11 @@ def save_item(
     profile: str = "smoke",
     pictures: Sequence[str] = ("pdf", "png"),
 ) -> list[Path]:
-    """Write ``<id>.pdf``, ``.png``, ``.csv``, ``.tex`` (tables) and ``.json`` (where it comes from).
+    """Write an item's files: ``<id>.pdf`` and other kinds for a paper, ``.png`` for the screen, and all numbers.
 
-    The same numbers and runs give the same bytes; every file is there whole or not at all.
+    PDF, SVG, ``.tex`` (tables), ``.csv`` and ``.caption.txt`` are those of :func:`save`; the PNG is the report's
+    picture with what the paper prints beside it; ``.json`` says where all comes from. The same numbers and runs give
+    the same bytes; every file is there whole or not at all.
 
     Args:
         item: the item or its id.
@@ -56,104 +56,134 @@ def save_item(
     """
     item, folder = item_of(item), Path(folder)
     lines = _lines(item, numbers, profile)
-    figure = draw(item, lines, profile)
-    contents: dict[str, bytes | str] = {kind: file_bytes(figure, kind) for kind in pictures}
-    contents["json"] = to_json(provenance(item, lines, runs, profile))
-    if len(lines):
-        contents["csv"] = to_csv(lines)
-    if item.reads in TABLES:
-        contents["tex"] = _latex(item, lines, profile)
-    return _write({folder / f"{item.id}.{kind}": content for kind, content in contents.items()})
+    contents: dict[str, bytes | str] = {"json": to_json(provenance(item, lines, runs, profile))}
+    if "png" in pictures:
+        contents["png"] = file_bytes(draw(item, lines, profile), "png")
+    wanted = [kind for kind in pictures if kind != "png"]
+    wanted += ["txt"] * bool(pictures) + ["csv"] * bool(len(lines)) + ["tex"] * (item.reads in TABLES)
+    contents |= _contents(item, lines, profile, wanted, _AUTHOR)
+    return _write({folder / file_name(item.id, kind): content for kind, content in contents.items()})
 
 
 def save(
     what: Figure | Item | str,
     to: Path | str,
-    kinds: Sequence[str] = (),
+    formats: Sequence[str] = (),
     numbers: pd.DataFrame | None = None,
     profile: str = "smoke",
-    width: str | None = None,
+    *,
+    width: str = "double",
+    font: str = "sans",
+    heading: bool = False,
+    paper: bool = False,
 ) -> list[Path]:
-    """Write a figure or an item for a paper: vector or pixels, fonts embedded, LaTeX for tables.
+    """Write an item or a figure for a paper: laid out for its column, fonts embedded, a caption in a file of its own.
 
-    The same picture gives the same bytes each time: no date, no version, no random name is in a file.
+    A table is typeset: text between three rules; as dots it stands in the report and in :func:`draw`. The same
+    numbers give the same bytes each time: no date, no version, no random name is in a file.
 
     Args:
-        what: a figure, such as :func:`draw` gives, or an item or its id, whose numbers are drawn.
+        what: an item or its id, whose numbers are drawn, or a figure, such as :func:`draw` gives.
         to: the file, such as ``"paper/table1.pdf"``; its folder is made when missing. Without an ending, one file
             of each kind.
-        kinds: of ``"pdf"``, ``"svg"``, ``"png"`` and, for an item, ``"tex"`` (tables only) and ``"csv"``. None
-            given: the ending of ``to``, else PDF.
-        numbers: an item's tidy numbers; None takes the committed ones of the profile.
+        formats: of ``"pdf"``, ``"svg"``, ``"png"`` and, for an item, ``"tex"`` (tables only), ``"csv"`` and ``"txt"``
+            (``NAME.caption.txt``, which comes with every picture of an item). None given: the ending of ``to``, else
+            PDF.
+        numbers: an item's tidy numbers; None takes the committed ones of the profile, as far as they can be compared.
         profile: whose numbers they are.
-        width: ``"single"`` (3.25 in, one column) or ``"double"`` (6.75 in, both) lays a figure out again at that
-            width, with letters of the same size; None leaves it as it was drawn. Items are drawn for both columns.
+        width: ``"single"`` (3.25 in, one column) or ``"double"`` (6.75 in, both): each has a layout of its own, with
+            letters of the same size.
+        font: ``"sans"`` (DejaVu Sans) or ``"serif"`` (STIX, which goes with Times).
+        heading: whether a line in the picture says what was measured; else the caption alone does.
+        paper: whether what the paper prints stands beside it.
 
     Returns:
         The files written.
 
     Raises:
-        FedCoPLError: an unknown item, kind or width, an ending that is not among the kinds, LaTeX of what is no
-            table, or a folder that cannot be written.
+        FedCoPLError: an unknown item, format, width or font, an ending that is not among the formats, LaTeX of what
+            is no table, a layout for a figure that is drawn already, or a folder that cannot be written.
 
-    >>> lab.report.save("fedcopl_main_table1", "paper/table1", ("pdf", "tex"))
-    [PosixPath('paper/table1.pdf'), PosixPath('paper/table1.tex')]
+    >>> lab.report.save("fedcopl_main_table1", "paper/table1", ("pdf", "tex"), width="single")
+    [PosixPath('paper/table1.pdf'), PosixPath('paper/table1.tex'), PosixPath('paper/table1.caption.txt')]
 
     Shown in notebook ``00_quickstart``.
     """
-    path, wanted = _kinds(Path(to), kinds)
+    path, wanted = _formats(Path(to), formats)
+    for name, value, known in (("width", width, WIDTHS), ("font", font, FONTS)):
+        if value not in known:
+            raise FedCoPLError(f"{name}={value!r} is not valid; expected one of {', '.join(known)}")
+    page = Sheet(width, font, heading, paper)
     if isinstance(what, Figure):
-        contents = dict(_pictures(what, wanted, width))
+        if texts := [kind for kind in wanted if kind not in PICTURES]:
+            raise FedCoPLError(f"a figure has no numbers for .{texts[0]}; pass the item or its id instead")
+        if page != _AUTHOR:
+            raise FedCoPLError("a figure keeps the layout that it was drawn with; pass the item or its id instead")
+        contents: dict[str, bytes | str] = {kind: file_bytes(what, kind) for kind in wanted}
     else:
         item = item_of(what)
-        lines = _lines(item, measured(profile) if numbers is None else numbers, profile)
-        contents = {}
-        if texts := [kind for kind in wanted if kind not in PICTURES]:
-            contents |= {kind: _text(kind, item, lines, profile) for kind in texts}
-        if pictures := [kind for kind in wanted if kind in PICTURES]:
-            contents |= _pictures(draw(item, lines, profile), pictures, width)
-    return _write({path.with_name(f"{path.name}.{kind}"): contents[kind] for kind in wanted})
+        lines = comparable(item, measured(profile, item.id), profile) if numbers is None else numbers
+        if "txt" not in wanted and set(wanted) & set(PICTURES):
+            wanted = (*wanted, "txt")
+        contents = _contents(item, _lines(item, lines, profile), profile, wanted, page)
+    return _write({path.with_name(file_name(path.name, kind)): contents[kind] for kind in wanted})
 
 
-def _kinds(path: Path, kinds: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
-    """The file without its ending, and the kinds to write."""
+def file_name(name: str, kind: str) -> str:
+    """Of a file of that kind; a caption is text and says so."""
+    return f"{name}.caption.txt" if kind == "txt" else f"{name}.{kind}"
+
+
+def _formats(path: Path, formats: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
+    """The file without its ending, and the formats to write."""
     known = (*PICTURES, *_TEXTS)
     ending = path.suffix.removeprefix(".")
     if ending in known:
         path = path.with_suffix("")
-        if kinds and tuple(kinds) != (ending,):
+        if formats and tuple(formats) != (ending,):
             raise FedCoPLError(
-                f"{path.name}.{ending} ends in .{ending} but kinds={tuple(kinds)}; leave one of them out"
+                f"{path.name}.{ending} ends in .{ending} but formats={tuple(formats)}; leave one of them out"
             )
-        kinds = (ending,)
-    unknown = [kind for kind in kinds if kind not in known]
+        formats = (ending,)
+    unknown = [kind for kind in formats if kind not in known]
     if unknown:
-        raise FedCoPLError(f"kind {unknown[0]!r} cannot be written{did_you_mean(unknown[0], known)}; "
+        raise FedCoPLError(f"format {unknown[0]!r} cannot be written{did_you_mean(unknown[0], known)}; "
                            f"known: {', '.join(known)}")  # fmt: skip
-    return path, tuple(dict.fromkeys(kinds or ("pdf",)))
+    return path, tuple(dict.fromkeys(formats or ("pdf",)))
 
 
-def _pictures(figure: Figure, kinds: Sequence[str], width: str | None) -> dict[str, bytes | str]:
-    texts = [kind for kind in kinds if kind not in PICTURES]
-    if texts:
-        raise FedCoPLError(f"a figure has no numbers for .{texts[0]}; pass the item or its id instead")
-    if width is not None and width not in WIDTHS:
-        raise FedCoPLError(f"width={width!r} is not valid; expected one of {', '.join(WIDTHS)}, or None")
-    before = figure.get_size_inches()
-    try:
-        if width is not None:
-            figure.set_size_inches(WIDTHS[width], before[1] * WIDTHS[width] / before[0])
-        return {kind: file_bytes(figure, kind) for kind in kinds}
-    finally:
-        figure.set_size_inches(*before)
+def _contents(
+    item: Item, lines: pd.DataFrame, profile: str, wanted: Sequence[str], page: Sheet
+) -> dict[str, bytes | str]:
+    """An item's files by kind; its picture is drawn once."""
+    made: dict[str, bytes | str] = {}
+    if set(wanted) & {*PICTURES, "txt"}:
+        figure = draw(item, lines, profile, page, typeset=True)
+        made |= {kind: file_bytes(figure, kind) for kind in wanted if kind in PICTURES}
+        made["txt"] = _caption(item, lines, profile, getattr(figure, "words", ""))
+    if "csv" in wanted:
+        made["csv"] = to_csv(lines)
+    if "tex" in wanted:
+        if item.reads not in TABLES:
+            raise FedCoPLError(f"{item.id} is no table and has no LaTeX; choose of {', '.join(PICTURES)} and csv")
+        made["tex"] = _latex(item, lines, profile)
+    return {kind: made[kind] for kind in wanted}
 
 
-def _text(kind: str, item: Item, lines: pd.DataFrame, profile: str) -> str:
-    if kind == "csv":
-        return to_csv(lines)
-    if item.reads not in TABLES:
-        raise FedCoPLError(f"{item.id} is no table and has no LaTeX; choose of {', '.join(PICTURES)} and csv")
-    return _latex(item, lines, profile)
+def _caption(item: Item, lines: pd.DataFrame, profile: str, words: str) -> str:
+    """What stands under the picture in a paper: what it shows, of which runs, and what its marks are."""
+    told = [f"{item.title} ({paper_of(item)}, {'not in the paper' if item.beyond else item.source}).", words]
+    if len(lines) and item.reads != "manifests":
+        seeds = sorted({int(seed) for seed in lines["seed"]})
+        counts = sorted(set(lines.groupby(["series", "column"])["seed"].nunique()))
+        told += [
+            f"Profile: {profile}. Seeds: {', '.join(map(str, seeds))}. "
+            f"n = {' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} runs a cell, one for each seed.",
+            "±: standard deviation over seeds (n − 1). A band: from the lowest to the highest seed. "
+            "An interval in brackets: 95 % t-interval of the mean difference, paired by seed.",
+        ]
+    told += [f"Differs from the paper: {sentence}" for sentence in differences(item, profile)]
+    return "\n".join(filter(None, told)) + "\n"
 
 
 def _latex(item: Item, lines: pd.DataFrame, profile: str) -> str:
@@ -161,7 +191,9 @@ def _latex(item: Item, lines: pd.DataFrame, profile: str) -> str:
     seeds = seeds_text(lines)
     told = [metric_name(metric, item), setting_of(item, profile, lines).short, f"mean ± std over {seeds}", "%"]
     if methods:
-        told.append("bold: largest mean, underlined: second, whatever their spread")
+        told.append(f"bold: {CLEAR}")
+        told += [f"{row}, which all others are read against, is left out" for row in item.references
+                 if row in set(lines["series"])]  # fmt: skip
     if " to " in seeds:
         told.append("without ±: a single run")
     caption = f"{item.title} ({'; '.join(told)})."
@@ -172,6 +204,24 @@ def _lines(item: Item, numbers: pd.DataFrame, profile: str) -> pd.DataFrame:
     if item.reads == "nothing":
         return numbers[numbers["item"] == item.id]
     return lines_of(item, numbers, profile, item.metrics[:1])
+
+
+def comparable(item: Item, numbers: pd.DataFrame, profile: str) -> pd.DataFrame:
+    """The committed lines of an item that say something without the missing ones; empty where there are none.
+
+    Columns of which less than half of the rows were run are left out, of a table also those of which just half were,
+    and the whole item where its columns are what is compared (a sweep, or more and fewer labels) and fewer than three
+    are there.
+    """
+    lines = numbers[numbers["item"] == item.id]
+    there, cells = cells_of(item, profile, lines), item.cells(profile)
+    if len(there) == len(cells):
+        return lines
+    run, wanted = (pd.Series([cell.column for cell in some], dtype=str).value_counts() for some in (there, cells))
+    if item.axis or item.drawing == "lines":
+        return lines if len(run) >= 3 and item.drawing != "surface" else lines[:0]
+    share = run / wanted[run.index] - 0.01 * (item.drawing == "dots")
+    return lines[lines["column"].isin(run.index[(share >= 0.5) & (run > 1)])]
 
 
 def _write(contents: Mapping[Path, bytes | str]) -> list[Path]:
@@ -214,6 +264,14 @@ def provenance(item: Item | str, numbers: pd.DataFrame, runs: pd.DataFrame, prof
         "seeds": sorted({int(seed) for seed in numbers["seed"]}) if keys else [],
         "n_runs": len(keys),
         "run_keys": keys,
+        **_computed_here(numbers),
         "hardware": sorted(set(behind["hardware"])),
         "packages": sorted(set(behind["packages"])),
     }
+
+
+def _computed_here(numbers: pd.DataFrame) -> dict[str, object]:
+    """Which of the runs this machine computed, where the numbers say so."""
+    if "origin" not in numbers:
+        return {}
+    return {"computed_here": sorted(set(numbers.loc[numbers["origin"] == "computed here", "key"].dropna()) - {""})}

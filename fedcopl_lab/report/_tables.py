@@ -1,12 +1,15 @@
 """Tables of measured numbers: mean, spread and number of seeds, for notebooks, LaTeX and CSV."""
 
 import re
+from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
+from scipy import stats
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.paper import ITEMS, VALUE_COLUMNS, Item
-from fedcopl_lab.report._words import in_item_order, last_round, mean_std, metric_name, order, shown
+from fedcopl_lab.paper import ITEMS, VALUE_COLUMNS, Item, printed
+from fedcopl_lab.report._words import in_item_order, last_round, mean_std, metric_name, order, scale
 
 
 def summary(numbers: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
@@ -77,6 +80,72 @@ def rivals(cells: pd.DataFrame, item: Item | None) -> pd.DataFrame:
     return cells[[item is None or item.role(series) != "reference" for series in cells["series"]]]
 
 
+@dataclass(frozen=True)
+class Lead:
+    """Paired differences, own row minus another, at equal seeds; of shares in points.
+
+    Attributes:
+        points: one difference per seed that both rows have.
+        mean: their mean.
+        half: half the width of the 95 % t-interval of the mean; NaN for fewer than two seeds.
+    """
+
+    points: np.ndarray
+    mean: float
+    half: float
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return bool(abs(self.mean) > self.half)
+
+    def __repr__(self) -> str:
+        return f"Lead({self.mean:+.2f} ± {self.half:.2f} points, {len(self.points)} seeds)"
+
+
+def lead_over(lines: pd.DataFrame, column: str, own: str, other: str, metric: str = "accuracy") -> Lead:
+    """One row minus another in one column after the last round, in points of accuracy."""
+    part = last_round(lines[(lines["metric"] == metric) & (lines["column"] == column)])
+    wide = part.pivot(index="seed", columns="series", values="value")[[own, other]].dropna()
+    points = scale(metric) * (wide[own] - wide[other]).to_numpy()
+    n = len(points)
+    half = float(stats.t.ppf(0.975, n - 1) * stats.sem(points)) if n > 1 else float("nan")
+    return Lead(points, float(points.mean()) if n else float("nan"), half)
+
+
+def clear_best(numbers: pd.DataFrame, metric: str, item: Item | None) -> set[tuple[str, str]]:
+    """(row, column) of the rows that are ahead of every other row of their column beyond noise.
+
+    Beyond noise: the 95 % interval of the difference, paired by seed, leaves out 0; a single run is never ahead.
+    What all others are read against, as SAGE's fully labelled reference, does not compete.
+    """
+    found = set[tuple[str, str]]()
+    for column, cells in rivals(summary(numbers, metric), item).groupby("column", sort=False):
+        best = str(cells["series"].iloc[int(cells["mean"].argmax())])
+        others = [name for name in cells["series"] if name != best]
+        if others and all(lead_over(numbers, str(column), best, name, metric).clear for name in others):
+            found.add((best, str(column)))
+    return found
+
+
+def order_of_rows(numbers: pd.DataFrame, metric: str) -> list[str]:
+    """The rows in the item's own order; where many methods compete, the best on top."""
+    rows = order(numbers["series"])
+    if len(rows) < _SORTED_FROM:
+        return rows
+    wide = summary(numbers, metric).pivot(index="series", columns="column", values="mean")
+    return list((wide - wide.mean()).mean(axis=1).sort_values(ascending=False, kind="stable").index)
+
+
+def same_printed(item: Item, lines: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """What the paper prints in the columns that were measured, else at their settings, else all of it."""
+    paper = printed(item.id, metric)
+    for name in ("column", "setting"):
+        if (same := paper[name].isin(lines["column"])).any():
+            return paper[same]
+    return paper
+
+
 def to_latex(
     numbers: pd.DataFrame,
     metric: str = "accuracy",
@@ -85,11 +154,10 @@ def to_latex(
     marked: bool = True,
     corner: str = "",
 ) -> str:
-    r"""The table for a paper: booktabs, mean ± std, best of each column bold and second best underlined.
+    r"""The table for a paper: booktabs, mean ± std, bold where a row is clearly the best of its column.
 
-    Marks go by the means as they are printed, so that equal numbers are marked alike. A column is marked only where
-    three rows or more compete in it; SAGE's fully labelled reference is no rival. A mark is no test: it does not say
-    that a difference is larger than its spread. A single row with many columns is turned round.
+    A row is in bold only where it is ahead of every other one beyond noise, as :func:`clear_best` says. A single row
+    with many columns is turned round.
 
     Args:
         numbers: the lines of one item.
@@ -109,9 +177,9 @@ def to_latex(
     Shown in notebook ``fedcopl_main_table1``.
     """
     texts = table(numbers, metric)
-    marks = _marks(rivals(summary(numbers, metric), item_in(numbers)), metric) if marked else {}
+    best = clear_best(numbers, metric, item_in(numbers)) if marked else set()
     cells = pd.DataFrame(
-        {column: {row: _marked(str(texts.loc[row, column]), marks.get((row, column))) for row in texts.index}
+        {column: {row: _marked(str(texts.loc[row, column]), (row, column) in best) for row in texts.index}
          for column in texts.columns}
     )  # fmt: skip
     if len(cells) == 1 and len(cells.columns) > _ACROSS_UP_TO:
@@ -137,24 +205,11 @@ def to_latex(
     return "\n".join(line for line in lines if line) + "\n"
 
 
-def _marked(text: str, mark: str | None) -> str:
-    return rf"\{mark}{{{escape_latex(text)}}}" if mark else escape_latex(text)
+def _marked(text: str, bold: bool) -> str:
+    return rf"\textbf{{{escape_latex(text)}}}" if bold else escape_latex(text)
 
 
-def _marks(cells: pd.DataFrame, metric: str) -> dict[tuple[str, str], str]:
-    """(row, column) -> ``textbf`` or ``underline``, by the means as they are printed."""
-    marks = {}
-    for column, group in cells.groupby("column", sort=False):
-        ranks = group["mean"].map(lambda mean: shown(mean, metric)).rank(method="min", ascending=False)
-        if len(group) >= _RIVALS and ranks.max() > 1:  # where all are equal none is best
-            for row, rank in zip(group["series"], ranks, strict=True):
-                if rank <= len(_MARKS):
-                    marks[row, str(column)] = _MARKS[int(rank) - 1]
-    return marks
-
-
-_MARKS = ("textbf", "underline")
-_RIVALS = 3  # fewer rows are no competition
+_SORTED_FROM = 8  # rows: so many are methods to rank, fewer have an order of their own
 _ACROSS_UP_TO = 4  # columns of a single row that fit across a page
 
 

@@ -34,6 +34,7 @@ _METRICS = {
     "n_local": "views labelled by the local model",
     "n_global": "views labelled by the global model",
     "n_views": "views scored",
+    "n_minority": "views scored of minority classes",
     "share_local": "labelled by the local model",
     "share_global": "labelled by the global model",
     "share_cpg": "labelled by either model (CPG)",
@@ -55,7 +56,10 @@ _METRICS = {
     "speed_up": "speed-up over FixMatch-LPL",
 }
 _COUNTS = {"n_selected", "train", "n_classes", "n_train", "n_test", "labelled", "unlabelled", "n_local", "n_global",
-           "n_views", "rounds_needed", "rounds_needed_smoothed"}  # fmt: skip
+           "n_views", "n_minority", "rounds_needed", "rounds_needed_smoothed"}  # fmt: skip
+_CLIPS = {"tiny-p1": "tiny CLIP with patches of one pixel", "tiny-rn": "tiny CLIP with a ResNet tower"}
+TABLES = ("final", "first")
+"""What an item reads of its runs when it has one value a cell."""
 PAPERS = {"fedcopl": "FedCoPL", "sage": "SAGE"}
 _DATASETS = {"digits": "handwritten digits"} | {ours: theirs for theirs, ours in (PAPER_SETS | SAGE_SETS).items()}
 
@@ -81,7 +85,8 @@ class Setting:
         """Such as ``smoke: handwritten digits, tiny CLIP``."""
         if not self.dataset:
             return self.profile
-        return f"{self.profile}: {self.dataset}, {self.clip}{'' if 'ResNet' in self.clip else ' CLIP'}"
+        named = "ResNet" in self.clip or "CLIP" in self.clip
+        return f"{self.profile}: {self.dataset}, {self.clip}{'' if named else ' CLIP'}"
 
     def __repr__(self) -> str:
         return f"Setting({self.short}, K = {self.clients})"
@@ -90,6 +95,11 @@ class Setting:
 def item_of(item: Item | str) -> Item:
     """The item itself, or the one of that id or source."""
     return item if isinstance(item, Item) else find_items([item])[0]
+
+
+def is_table(item: Item) -> bool:
+    """Whether an item is a table of one value a cell, which a paper typesets."""
+    return item.reads in TABLES and (item.drawing == "dots" or "Table" in item.source)
 
 
 def setting_of(item: Item | str, profile: str, lines: pd.DataFrame | None = None) -> Setting:
@@ -101,7 +111,8 @@ def setting_of(item: Item | str, profile: str, lines: pd.DataFrame | None = None
         return Setting(profile, "", "", 0)
     configs = [cell.config for cell in cells]
     sets = order(set_name(config.dataset) for config in configs)
-    models = order(config.clip if isinstance(config, PromptConfig) else "ResNet-8" for config in configs)
+    models = order(_CLIPS.get(config.clip, config.clip) if isinstance(config, PromptConfig) else "ResNet-8"
+                   for config in configs)  # fmt: skip
     data = ", ".join(sets) if len(sets) <= 3 else f"{len(sets)} data sets"
     return Setting(profile, data, ", ".join(models), configs[0].n_clients)
 
@@ -118,6 +129,11 @@ def set_name(name: str) -> str:
     if colon and whole in _DATASETS:
         return f"{_DATASETS[whole]} (part)"
     return _DATASETS.get(name, name)
+
+
+def row_name(series: str) -> str:
+    """A row as it is shown: no word in capitals but the names of methods and labels."""
+    return series.replace("TRUE LABELS", "true labels")
 
 
 def paper_of(item: Item) -> str:
@@ -209,13 +225,8 @@ def scale(metric: str) -> float:
 def mean_std(mean: float, std: float, metric: str = "accuracy") -> str:
     """``78.6 ± 1.4``: percent with one decimal for accuracies, three digits otherwise; no ± for one seed."""
     digits = _digits(metric)
-    text = f"{shown(mean, metric):,.{digits}f}"
+    text = f"{mean * scale(metric):,.{digits}f}"
     return text if pd.isna(std) else f"{text} ± {std * scale(metric):.{digits}f}"
-
-
-def shown(mean: float, metric: str) -> float:
-    """A stored value as it is printed: scaled, and rounded as often as its text is."""
-    return float(f"{mean * scale(metric):.{_digits(metric)}f}")
 
 
 def _digits(metric: str) -> int:

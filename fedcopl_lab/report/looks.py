@@ -1,22 +1,67 @@
 """One look for every picture, and files that come out byte-identical each time."""
 
 import io
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cbook import is_math_text
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
+from matplotlib.textpath import text_to_path
 from matplotlib.transforms import Bbox
 from PIL import Image
 
 SINGLE, DOUBLE = 3.25, 6.75
 """Width in inches of one column and of both columns in the usual two-column templates."""
+WIDTHS = {"single": SINGLE, "double": DOUBLE}
+FONTS: dict[str, dict[str, Any]] = {  # both ship with matplotlib, so they are there on every machine
+    "sans": {"font.family": ["DejaVu Sans"], "mathtext.fontset": "dejavusans"},
+    "serif": {"font.family": ["STIXGeneral", "DejaVu Serif", "DejaVu Sans"], "mathtext.fontset": "stix"},
+}
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """What a picture is drawn for.
+
+    Attributes:
+        width: ``"single"`` (one column of a page) or ``"double"`` (both).
+        font: ``"sans"`` or ``"serif"``.
+        heading: whether a line in the picture says what was measured; else its caption does.
+        paper: whether what the paper prints stands beside what was measured.
+    """
+
+    width: str = "double"
+    font: str = "sans"
+    heading: bool = True
+    paper: bool = True
+
+    @property
+    def inches(self) -> float:
+        """Its width."""
+        return WIDTHS[self.width]
+
+    def __repr__(self) -> str:
+        return f"Sheet({self.width}, {self.font}, heading={self.heading}, paper={self.paper})"
+
+
+_WHOLE = Sheet()
+_SHEET: ContextVar[Sheet] = ContextVar("sheet", default=_WHOLE)
+
+
+def sheet() -> Sheet:
+    """What is being drawn for; :func:`style` sets it."""
+    return _SHEET.get()
+
 
 INK, QUIET, FAINT, PAPER_TINT = "#1b1b1b", "#6a6a6a", "#d9d9d9", "#f4f1ea"
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072b2", "#d55e00", "#007a5a", "#8a4f7d", "#56b4e9"
@@ -26,7 +71,6 @@ _RC: dict[str, Any] = {
     "figure.facecolor": "white",
     "figure.titlesize": 8,
     "savefig.facecolor": "white",
-    "font.family": ["DejaVu Sans"],  # ships with matplotlib, so it is there on every machine
     "font.size": 8,
     "axes.titlesize": 8,
     "axes.titleweight": "regular",
@@ -167,7 +211,15 @@ def _rounded(box: Any) -> Bbox:
 
 
 class Picture(Figure):
-    """A matplotlib figure that a notebook shows as it is, with no pyplot and no backend set up."""
+    """A matplotlib figure that a notebook shows as it is, with no pyplot and no backend set up.
+
+    Attributes:
+        sheet: what it was drawn for.
+        words: what was measured and what the marks are, for its caption.
+    """
+
+    sheet = Sheet()
+    words = ""
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
         width, height = self.get_size_inches()
@@ -175,8 +227,11 @@ class Picture(Figure):
 
 
 @contextmanager
-def style() -> Iterator[None]:
+def style(drawn_for: Sheet | None = None) -> Iterator[None]:
     """Draw with the project's style, whatever the user's matplotlib settings are.
+
+    Args:
+        drawn_for: the width, font and parts wanted; None keeps what is set, at first both columns and everything.
 
     >>> with style():
     ...     figure = Figure(figsize=(3.25, 2.0))
@@ -186,13 +241,19 @@ def style() -> Iterator[None]:
     plain: dict[Any, Any] = {
         name: value for name, value in mpl.rcParamsDefault.items() if not name.startswith(_MACHINE_SETTINGS)
     }
-    with mpl.rc_context(plain | _RC):
-        yield
+    now = drawn_for or sheet()
+    token = _SHEET.set(now)
+    try:
+        with mpl.rc_context(plain | _RC | FONTS[now.font]):
+            yield
+    finally:
+        _SHEET.reset(token)
 
 
 def new_figure(width: float, height: float) -> Picture:
     """An empty figure with constrained layout, in inches; to be called inside :func:`style`."""
     figure = Picture(figsize=(width, height), layout=SteadyLayout())
+    figure.sheet = sheet()
     FigureCanvasAgg(figure)
     return figure
 
@@ -205,7 +266,7 @@ def file_bytes(figure: Figure, kind: str, dpi: int = 200) -> bytes:
         "svg": {"Date": None, "Creator": None},
     }
     stream = io.BytesIO()
-    with style():
+    with style(getattr(figure, "sheet", None)):
         figure.savefig(stream, format=kind, dpi=dpi, metadata=metadata[kind])
     return stream.getvalue()
 
@@ -217,6 +278,25 @@ def light_png(figure: Figure, dpi: int) -> bytes:
     palette = picture.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     palette.save(stream, "png", optimize=True)
     return stream.getvalue()
+
+
+def text_width(text: str, size: float = 7.0, weight: str = "normal") -> float:
+    """Inches that a text takes in the fonts that are set; its longest line, if it has several."""
+    font = FontProperties(size=size, weight=weight)
+    lines = text.split("\n") or [""]
+    widths = [
+        text_to_path.get_text_width_height_descent(line, font, bool(is_math_text(line)))[0] for line in lines if line
+    ]
+    return max(widths, default=0.0) / 72
+
+
+def fold(text: str, inches: float, size: float = 7.0) -> str:
+    """A text broken between words so that it is no wider than so many inches, its own line breaks kept."""
+    letters = max(4, int(inches * 72 / (0.6 * size)))
+    return "\n".join(
+        line if text_width(line, size) <= inches else textwrap.fill(line, letters, break_long_words=False)
+        for line in text.split("\n")
+    )
 
 
 def light_grid(axes: Axes, along: Literal["x", "y", "both"] = "y") -> None:

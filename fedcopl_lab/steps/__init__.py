@@ -8,24 +8,42 @@ from fedcopl_lab.steps._count_noise import perturb_counts
 from fedcopl_lab.steps._drift import cosine_distance, drift_diversity
 from fedcopl_lab.steps._evaluate import Evaluation, evaluate
 from fedcopl_lab.steps._filter import FilteredSet, filter_confident
+from fedcopl_lab.steps._frozen_features import CovarianceScorer, HeadScorer, MeansScorer, covariance_classifier
+from fedcopl_lab.steps._image_rows import ImageRows
 from fedcopl_lab.steps._local_training import LocalUpdate, PromptState, learning_rate
 from fedcopl_lab.steps._losses import consistency_loss, label_loss, proximal_term
-from fedcopl_lab.steps._model_scores import IMAGES_PER_FORWARD, model_scores, recalibrate
+from fedcopl_lab.steps._model_scores import IMAGES_PER_FORWARD, batch_scores, model_scores, recalibrate
+from fedcopl_lab.steps._newer_scorers import GeneratedScorer, LowRankScorer
 from fedcopl_lab.steps._optimal_transport import transport_logits, transport_plan
 from fedcopl_lab.steps._pools import candidate_sets, fill_pools
-from fedcopl_lab.steps._scorer import ImageCache, Scorer
+from fedcopl_lab.steps._scorer import SCORERS, ImageCache, Scorer, scorer_of
 from fedcopl_lab.steps._select import PseudoLabels, select_top
 from fedcopl_lab.steps._train import train_round
 from fedcopl_lab.steps._zero_shot import Predictions, template_features, zero_shot
 
+SCORERS |= {
+    "FedPGP": LowRankScorer,
+    "FedTPG": GeneratedScorer,
+    "LinearHead": HeadScorer,
+    "ClassMeans": MeansScorer,
+    "FedCOF": CovarianceScorer,
+}
+
 __all__ = [
     "IMAGES_PER_FORWARD",
+    "SCORERS",
     "Allocation",
     "CorrectedLabels",
+    "CovarianceScorer",
     "Evaluation",
     "FilteredSet",
+    "GeneratedScorer",
+    "HeadScorer",
     "ImageCache",
+    "ImageRows",
     "LocalUpdate",
+    "LowRankScorer",
+    "MeansScorer",
     "Predictions",
     "PromptState",
     "PseudoLabels",
@@ -33,6 +51,7 @@ __all__ = [
     "aggregate",
     "allocate",
     "average_models",
+    "batch_scores",
     "candidate_sets",
     "check_logits",
     "class_counts",
@@ -41,6 +60,7 @@ __all__ = [
     "consistency_loss",
     "correct_pseudo_labels",
     "cosine_distance",
+    "covariance_classifier",
     "drift_diversity",
     "entropy",
     "evaluate",
@@ -53,6 +73,7 @@ __all__ = [
     "perturb_counts",
     "proximal_term",
     "recalibrate",
+    "scorer_of",
     "select_top",
     "template_features",
     "train_round",

@@ -31,10 +31,10 @@ def aggregate(stacked: Float[Tensor, "k *shape"], weights: Real[Tensor, "k"]) ->
         raise FedCoPLError(
             f"weights have shape {tuple(weights.shape)}; expected one for each of {len(stacked)} clients"
         )
-    share = weights.to(stacked.device).double()
+    share = weights.double()  # checked where the weights are: mostly counts in memory
     if not bool(torch.isfinite(share).all()) or bool((share < 0).any()) or not bool(share.any()):
         raise FedCoPLError(f"weights={weights.tolist()} cannot average; expected finite numbers >= 0, not all 0")
-    share = (share / share.sum()).view(-1, *[1] * (stacked.ndim - 1))
+    share = (share / share.sum()).to(stacked.device).view(-1, *[1] * (stacked.ndim - 1))
     return (share * stacked.double()).sum(dim=0).to(stacked.dtype)
 
 

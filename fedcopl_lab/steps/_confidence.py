@@ -1,12 +1,15 @@
 """Confidence and entropy of logits, on a scale that does not saturate."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
+
+_PORTION = 2**16  # scores that are worked on at a time
 
 
 def check_logits(logits: Tensor) -> None:
@@ -34,9 +37,7 @@ def log_odds(logits: Float[Tensor, "n c"]) -> Float[Tensor, "n"]:
     >>> log_odds(torch.tensor([[40.0, 0.0], [0.0, 60.0]])).tolist()
     [40.0, 60.0]
     """
-    wide = logits.double()
-    top, best = wide.max(dim=1)
-    return top - wide.scatter(1, best[:, None], -torch.inf).logsumexp(dim=1)
+    return _in_double(logits, _log_odds)
 
 
 def class_log_odds(logits: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
@@ -45,9 +46,7 @@ def class_log_odds(logits: Float[Tensor, "n c"]) -> Float[Tensor, "n c"]:
     >>> class_log_odds(torch.tensor([[60.0, 0.0]])).tolist()
     [[60.0, -60.0]]
     """
-    log_p = logits.double().log_softmax(dim=1)
-    odds = log_p - torch.log1p(-log_p.exp().clamp(max=1 - 1e-12))
-    return odds.scatter(1, logits.double().max(dim=1).indices[:, None], log_odds(logits)[:, None])
+    return _in_double(logits, _class_log_odds)
 
 
 def entropy(logits: Float[Tensor, "n c"]) -> Float[Tensor, "n"]:
@@ -56,7 +55,28 @@ def entropy(logits: Float[Tensor, "n c"]) -> Float[Tensor, "n"]:
     >>> entropy(torch.zeros(1, 2)).item() == math.log(2)
     True
     """
-    log_p = logits.double().log_softmax(dim=1)
+    return _in_double(logits, _entropy)
+
+
+def _in_double(logits: Tensor, of_rows: Callable[[Tensor], Tensor]) -> Tensor:
+    """What is computed row by row in float64; on a CPU in portions that its cache holds, with the same numbers."""
+    size = max(_PORTION // logits.shape[1], 1) if logits.device.type == "cpu" else max(len(logits), 1)
+    return torch.cat([of_rows(part.double()) for part in logits.split(size)])
+
+
+def _log_odds(wide: Tensor) -> Tensor:
+    top, best = wide.max(dim=1)
+    return top - wide.scatter(1, best[:, None], -torch.inf).logsumexp(dim=1)
+
+
+def _class_log_odds(wide: Tensor) -> Tensor:
+    log_p = wide.log_softmax(dim=1)
+    odds = log_p - torch.log1p(-log_p.exp().clamp(max=1 - 1e-12))
+    return odds.scatter(1, wide.max(dim=1).indices[:, None], _log_odds(wide)[:, None])
+
+
+def _entropy(wide: Tensor) -> Tensor:
+    log_p = wide.log_softmax(dim=1)
     return -(log_p.exp() * log_p).sum(dim=1)
 
 

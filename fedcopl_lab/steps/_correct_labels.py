@@ -46,6 +46,7 @@ def correct_pseudo_labels(
     use_cpg: bool = True,
     use_cdsc: bool = True,
     soft: bool = False,
+    look: bool = True,
 ) -> CorrectedLabels:
     """Generate labels with both models and correct the local ones (SAGE Eqs. 1-6; CPG and CDSC).
 
@@ -63,6 +64,7 @@ def correct_pseudo_labels(
         use_cpg: False gives no label where only the global model is confident.
         use_cdsc: False leaves the local label uncorrected.
         soft: mix the models' probabilities instead of their one-hot labels.
+        look: False does not look for NaN, which would wait for a GPU; a client's round looks once, at its end.
 
     Raises:
         FedCoPLError: a threshold or weight outside [0, 1], a negative kappa, logits of different shapes or
@@ -74,7 +76,7 @@ def correct_pseudo_labels(
 
     Shown in notebook ``sage_step_by_step``.
     """
-    _check(local_logits, global_logits, threshold, kappa, fixed_weight)
+    _check(local_logits, global_logits, threshold, kappa, fixed_weight, look)
     local, global_ = (logits.detach().float().softmax(dim=1) for logits in (local_logits, global_logits))
     local_confidence, global_confidence = local.amax(dim=1), global_.amax(dim=1)
     if fixed_weight is None:
@@ -88,13 +90,16 @@ def correct_pseudo_labels(
     return CorrectedLabels(target=target, weight=weight, used=local_sure | global_sure if use_cpg else local_sure)
 
 
-def confident_labels(logits: Float[Tensor, "n c"], threshold: float = 0.95, soft: bool = False) -> CorrectedLabels:
+def confident_labels(
+    logits: Float[Tensor, "n c"], threshold: float = 0.95, soft: bool = False, *, look: bool = True
+) -> CorrectedLabels:
     """One model's own labels, with weight 1, where it is confident (FixMatch; SAGE Sec. 3).
 
     Args:
         logits: scores of weak views, [n, C].
         threshold: tau, the least confidence, in [0, 1].
         soft: its probabilities as target instead of the one-hot label.
+        look: as in :func:`correct_pseudo_labels`.
 
     Raises:
         FedCoPLError: a threshold outside [0, 1], or logits that are not finite.
@@ -104,7 +109,7 @@ def confident_labels(logits: Float[Tensor, "n c"], threshold: float = 0.95, soft
 
     Shown in notebook ``sage_step_by_step``.
     """
-    _check(logits, logits, threshold, 0.0, None)
+    _check(logits, logits, threshold, 0.0, None, look)
     p = logits.detach().float().softmax(dim=1)
     confidence = p.amax(dim=1)
     return CorrectedLabels(
@@ -116,7 +121,9 @@ def _one_hot(p: Tensor) -> Tensor:
     return F.one_hot(p.argmax(dim=1), p.shape[1]).to(p.dtype)
 
 
-def _check(local: Tensor, global_: Tensor, threshold: float, kappa: float, fixed_weight: float | None) -> None:
+def _check(
+    local: Tensor, global_: Tensor, threshold: float, kappa: float, fixed_weight: float | None, look: bool
+) -> None:
     if local.shape != global_.shape:
         raise FedCoPLError(
             f"local logits are {tuple(local.shape)} and global logits {tuple(global_.shape)}; expected one shape: "
@@ -128,5 +135,5 @@ def _check(local: Tensor, global_: Tensor, threshold: float, kappa: float, fixed
         raise FedCoPLError(f"kappa={kappa} is not 0 or more; expected a rate such as 13.86")
     if fixed_weight is not None and not 0 <= fixed_weight <= 1:
         raise FedCoPLError(f"fixed_weight={fixed_weight} is outside [0, 1]; expected a share such as 0.5, or None")
-    check_logits(local)
-    check_logits(global_)
+    for logits in (local, global_) if look else ():
+        check_logits(logits)

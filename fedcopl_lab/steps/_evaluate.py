@@ -25,11 +25,13 @@ class Evaluation:
         n_test: test images of each client.
         global_: mean over clients of the accuracy of each client's model on all test images; None when only
             the shards were asked for.
+        right: each client's own test images in the order of its shard, a digit each: 1 where its model is right.
     """
 
     per_client: tuple[float, ...]
     n_test: tuple[int, ...]
     global_: float | None
+    right: tuple[str, ...] = ()
 
     @property
     def client_mean(self) -> float:
@@ -88,7 +90,7 @@ def evaluate(
             f"test images go from {int(union.min())} to {int(union.max())}, but there are labels of {len(labels)}: "
             "give the labels of the whole data set that the shards are of"
         )
-    per_client, everywhere_accuracy = [], []
+    per_client, everywhere_accuracy, rights = [], [], []
     for k, own in enumerate(tests):
         if everywhere:
             right = predictor(k, union) == labels[union]
@@ -97,6 +99,7 @@ def evaluate(
             right = right[start : start + n_test[k]]
         else:
             right = predictor(k, own) == labels[own]
+        rights.append("".join(map(str, right.int().tolist())))
         per_client.append(float(right.double().mean()) if n_test[k] else float("nan"))
     global_ = float(np.mean(everywhere_accuracy)) if everywhere else None
-    return Evaluation(per_client=tuple(per_client), n_test=n_test, global_=global_)
+    return Evaluation(per_client=tuple(per_client), n_test=n_test, global_=global_, right=tuple(rights))

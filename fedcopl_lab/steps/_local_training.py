@@ -8,9 +8,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from fedcopl_lab._card import onto
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._html import folded, table
 from fedcopl_lab.config import PromptConfig
+from fedcopl_lab.steps._image_rows import ImageRows
 from fedcopl_lab.steps._losses import label_loss, proximal_term
 from fedcopl_lab.steps._scorer import Scorer
 from fedcopl_lab.steps._select import PseudoLabels
@@ -27,14 +29,14 @@ class PromptState:
         visual: visual prompt, [depth, n_visual, image width].
         round: completed rounds; places the round on the learning-rate schedule.
         momentum: SGD buffers by prompt (``"text"``, ``"visual"``, ``"text_local"``); empty for none.
-        text_local: a second text prompt that never leaves the client (FedOTP), same shape as ``text``.
+        text_local: what never leaves the client: FedOTP's second text prompt, FedPGP's low-rank change of the first.
     """
 
     text: Float[Tensor, "n_text text_width"]
     visual: Float[Tensor, "depth n_visual image_width"]
     round: int = 0
     momentum: dict[str, Tensor] = field(default_factory=dict)
-    text_local: Float[Tensor, "n_text text_width"] | None = None
+    text_local: Float[Tensor, "local_rows local_width"] | None = None
 
     def __repr__(self) -> str:
         return f"PromptState(text {tuple(self.text.shape)}, visual {tuple(self.visual.shape)}, round {self.round})"
@@ -51,7 +53,8 @@ class LocalUpdate:
         epoch_losses: mean loss per image in each local epoch.
         n_samples: pseudo-labelled images trained on.
         n_steps: optimiser steps taken.
-        text_local: the second text prompt of FedOTP, same shape as ``text``.
+        text_local: as in :class:`PromptState`.
+        decay: the part of each prompt's way that weight decay made; the rest is the gradient's.
     """
 
     text: Float[Tensor, "n_text text_width"]
@@ -60,7 +63,8 @@ class LocalUpdate:
     epoch_losses: tuple[float, ...]
     n_samples: int
     n_steps: int
-    text_local: Float[Tensor, "n_text text_width"] | None = None
+    text_local: Float[Tensor, "local_rows local_width"] | None = None
+    decay: dict[str, Tensor] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"LocalUpdate({self.n_samples} images, {self.n_steps} steps, loss {self.epoch_losses[-1]:.3f})"
@@ -76,7 +80,7 @@ class LocalTraining:
 
     def __init__(
         self,
-        shard_images: Float[Tensor, "n *image"],
+        shard_images: Float[Tensor, "n *image"] | ImageRows,
         pseudo_labels: PseudoLabels,
         state: PromptState,
         generator: torch.Generator,
@@ -86,10 +90,13 @@ class LocalTraining:
         if not len(pseudo_labels):
             raise FedCoPLError("the client has 0 pseudo-labelled images; expected at least one: lower q_conf or q_ent")
         self.config = config = scorer.config
-        self.images = shard_images[pseudo_labels.indices]
-        self.labels = pseudo_labels.labels.to(self.images.device)
+        if not isinstance(shard_images, ImageRows):
+            shard_images = ImageRows.of(shard_images, torch.arange(len(shard_images)), shard_images.device)
+        self._indices = pseudo_labels.indices.to(shard_images.device)
+        self.images: ImageRows | Tensor = shard_images.part(pseudo_labels.indices)
+        self.labels = pseudo_labels.labels.to(shard_images.device)
         candidates = pseudo_labels.candidates
-        self._candidates = None if candidates is None else candidates.to(self.images.device)
+        self._candidates = None if candidates is None else candidates.to(shard_images.device)
         self.round = state.round
         self.prompts = _leaves(state, config)
         self.cache = scorer.cache(shard_images, state.visual, pseudo_labels)
@@ -98,7 +105,9 @@ class LocalTraining:
         trained = {part: prompt for part, prompt in self.prompts.items() if prompt.requires_grad}
         self._start = {part: prompt.detach().clone() for part, prompt in trained.items()}
         self.optimiser = _sgd(trained, config, state.momentum)
-        self._select(torch.arange(0))
+        self._decay = {part: (torch.zeros_like(start), torch.zeros_like(start)) for part, start in self._start.items()}
+        nothing = torch.arange(0, device=shard_images.device)
+        self._select(nothing, nothing)
         self._epoch_losses: list[float] = []
         self._losses: list[tuple[Tensor, int]] = []
         self._steps = 0
@@ -109,12 +118,13 @@ class LocalTraining:
         batch = next(self._batches, None)
         if batch is None:
             return False
-        self._select(batch)
+        self._select(*batch)
         return True
 
-    def loss(self, logits: Float[Tensor, "b c"]) -> Float[Tensor, ""]:
-        """Mean loss of the current batch, kept for the epoch's mean."""
+    def loss(self, logits: Float[Tensor, "b c"], penalty: Tensor | None = None) -> Float[Tensor, ""]:
+        """Mean loss of the current batch, with its method's penalty, kept for the epoch's mean."""
         loss = label_loss(logits, self._batch_labels, self._batch_candidates)
+        loss = loss if penalty is None else loss + penalty
         if self.config.method == "PromptProx" and self.config.prox_mu:
             drawn = proximal_term((self.prompts[part] for part in self._start), self._start.values())
             # the public code takes the prompt from a detached copy: its term changes the printed loss and no weight
@@ -122,6 +132,14 @@ class LocalTraining:
         self._losses.append((loss.detach(), len(logits)))
         self._steps += 1
         return loss
+
+    def step(self) -> None:
+        """One optimiser step; SGD is linear, so what weight decay adds to it can be followed by itself."""
+        group, decay = self.optimiser.param_groups[0], self.config.weight_decay
+        for part, (buffer, way) in self._decay.items() if decay else ():
+            buffer.mul_(self.config.momentum).add_(self.prompts[part].detach(), alpha=decay)
+            way.sub_(buffer, alpha=group["lr"])
+        self.optimiser.step()
 
     def update(self) -> LocalUpdate:
         """The client's prompts as they are now."""
@@ -136,26 +154,33 @@ class LocalTraining:
             epoch_losses=tuple(self._epoch_losses),
             n_samples=len(self.images),
             n_steps=self._steps,
+            decay={part: way for part, (_, way) in self._decay.items()},
         )
 
     def __repr__(self) -> str:
         return f"LocalTraining({len(self.images)} images, {self._steps} steps done)"
 
-    def _select(self, batch: Tensor) -> None:
-        self.batch_images, self._batch_labels = self.images[batch], self.labels[batch]
+    def _select(self, batch: Tensor, rows: Tensor) -> None:
+        self.batch = self._indices[batch]  # positions among the client's training images
+        self.batch_images, self._batch_labels = self.images[rows], self.labels[batch]
         self._batch_candidates = None if self._candidates is None else self._candidates[batch]
 
-    def _all_batches(self, generator: torch.Generator) -> Iterator[Tensor]:
+    def _all_batches(self, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+        """Places of each batch among the images, on the device and where the images are."""
         for epoch in range(self.config.local_epochs):
             for group in self.optimiser.param_groups:
                 group["lr"] = learning_rate(self.config, self.round, epoch)
-            yield from torch.randperm(len(self.images), generator=generator).split(self.config.batch_size)
+            order = torch.randperm(len(self.images), generator=generator)
+            there = onto(order, self.labels.device)
+            rows = order if isinstance(self.images, ImageRows) and self.images.waits_in_memory else there
+            yield from zip(there.split(self.config.batch_size), rows.split(self.config.batch_size), strict=True)
             self._close_epoch(epoch)
 
     def _close_epoch(self, epoch: int) -> None:
         total = 0.0
-        for loss, size in self._losses:  # read once per epoch: each reading waits for a GPU
-            total += float(loss) * size
+        losses = torch.stack([loss for loss, _ in self._losses])  # read once per epoch: each reading waits for a GPU
+        for loss, (_, size) in zip(losses.cpu().tolist(), self._losses, strict=True):
+            total += loss * size
         self._losses.clear()
         if not math.isfinite(total):
             raise FedCoPLError(

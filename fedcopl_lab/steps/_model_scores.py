@@ -41,6 +41,30 @@ def model_scores(
 
 
 @torch.no_grad()
+def batch_scores(
+    model: nn.Module, images: UInt8[Tensor, "n 3 h w"], statistics: ChannelStatistics
+) -> Float[Tensor, "n c"]:
+    """Scores of some images by a model that normalises them with their own statistics, as it does in training.
+
+    Arguments are those of :func:`model_scores`; all images form one batch, and of fewer than two there are no
+    statistics, so that the running ones are taken. The model's mode and running statistics stay as they are.
+
+    >>> digits = lab.load_dataset("digits")
+    >>> statistics = lab.data.channel_statistics(digits, "test")
+    >>> batch_scores(lab.draw_resnet8(10, channels=4), digits.images[:3], statistics).shape
+    torch.Size([3, 10])
+    """
+    if len(images) < 2:
+        return model_scores(model, images, statistics)
+    was_training, buffers = model.training, [buffer.clone() for buffer in model.buffers()]
+    scores: Tensor = model.train()(normalise(images, statistics.mean, statistics.std))
+    torch._foreach_copy_(list(model.buffers()), buffers)
+    model.train(was_training)
+    check_logits(scores)
+    return scores
+
+
+@torch.no_grad()
 def recalibrate(model: nn.Module, images: UInt8[Tensor, "n 3 h w"], statistics: ChannelStatistics) -> dict[str, Tensor]:
     """Measure the running statistics of batch normalisation again on some images; the model keeps them.
 

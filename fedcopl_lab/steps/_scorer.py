@@ -2,20 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import ClassVar, overload
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.models import PromptedCLIP
+from fedcopl_lab.steps._image_rows import ImageRows
 from fedcopl_lab.steps._optimal_transport import transport_logits
 from fedcopl_lab.steps._select import PseudoLabels
 
 _IMAGES_PER_FORWARD = 256
+
+SHOTS_OF_CACHE = 16
+"""Images as which every class counts in pFedPrompt's cache."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,29 +32,57 @@ class ImageCache:
     Attributes:
         keys: unit features, as they were when the round started, [m, d].
         values: one-hot pseudo-labels, or equal weights on the candidates of each, [m, C].
+        images: positions of the images among the client's training images, [m].
         weight: a, how much the cache counts beside the prompts.
         sharpness: b, how fast an image loses influence with distance.
+        summed: add the votes of a class's images up, whatever their number, an image's own among them.
     """
 
     keys: Float[Tensor, "m d"]
     values: Float[Tensor, "m c"]
+    images: Int[Tensor, "m"]
     weight: float
     sharpness: float
+    summed: bool = False
 
     @classmethod
     def of(
-        cls, features: Float[Tensor, "m d"], labels: PseudoLabels, n_classes: int, weight: float, sharpness: float
+        cls, features: Float[Tensor, "m d"], labels: PseudoLabels, n_classes: int, config: PromptConfig
     ) -> "ImageCache":
         """The cache of images whose features are in the order of their pseudo-labels."""
         if labels.candidates is None:
             values = F.one_hot(labels.labels, n_classes)
         else:
             values = labels.candidates / labels.candidates.sum(dim=1, keepdim=True)
-        return cls(keys=features.detach(), values=values.to(features), weight=weight, sharpness=sharpness)
+        return cls(
+            keys=features.detach(),
+            values=values.to(features),
+            images=labels.indices.to(features.device),
+            weight=config.cache_weight,
+            sharpness=config.cache_sharpness,
+            summed=config.cache_votes == "sum",
+        )
 
-    def votes(self, features: Float[Tensor, "b d"]) -> Float[Tensor, "b c"]:
-        """a · exp(-b (1 - f Kᵀ)) L, added to the prompts' logits, [B, C]."""
-        return self.weight * (-self.sharpness * (1 - features @ self.keys.T)).exp() @ self.values
+    def votes(self, features: Float[Tensor, "b d"], own: Int[Tensor, "b"] | None = None) -> Float[Tensor, "b c"]:
+        """What is added to the prompts' logits: a · 16 times the mean of exp(-b (1 - f Kᵀ)) over a class's images.
+
+        So a class counts as 16 images, Tip-Adapter's number, however many the client holds; one without images has
+        no vote. With ``summed`` it is a times the sum.
+
+        Args:
+            features: unit features, [B, d].
+            own: positions of the images among the client's training images, -1 for others, [B]; an image in the
+                cache does not vote for itself.
+        """
+        near = (-self.sharpness * (1 - features @ self.keys.T)).exp()
+        if self.summed:
+            return self.weight * near @ self.values
+        if own is None:
+            counts = self.values.sum(dim=0)
+        else:
+            others = (own[:, None] != self.images[None]).to(near)
+            near, counts = near * others, others @ self.values
+        return self.weight * SHOTS_OF_CACHE * (near @ self.values) / torch.where(counts > 0, counts, 1)
 
     def __repr__(self) -> str:
         return f"ImageCache({len(self.keys)} images)"
@@ -74,11 +106,22 @@ class Scorer:
     config: PromptConfig
     template: Float[Tensor, "c d"] | None = None
 
+    reads_template: ClassVar[bool] = False
+    """Whether it wants the template's text even where the text prompt is trained."""
+
     def __post_init__(self) -> None:
         if "text" not in self.config.trained and self.template is None:
             raise FedCoPLError(
                 f"modalities={self.config.modalities!r} trains no text prompt; pass the template's text features"
             )
+
+    def start(self, drawn: Mapping[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
+        """What every client starts from, by part, given prompts drawn from N(0, 0.02²)."""
+        return dict(drawn)
+
+    def penalty(self, texts: Tensor) -> Float[Tensor, ""] | None:
+        """A term that one client's loss adds, from its text half; None adds nothing."""
+        return None
 
     @property
     def reads_patches(self) -> bool:
@@ -97,7 +140,7 @@ class Scorer:
         return encode(images, visual_prompt)
 
     @torch.no_grad()
-    def known_images(self, images: Tensor, visual_prompt: Tensor) -> Tensor:
+    def known_images(self, images: Tensor | ImageRows, visual_prompt: Tensor) -> Tensor:
         """The same without gradient and in batches of 256, for any number of images."""
         return torch.cat([self.images(part, visual_prompt) for part in images.split(_IMAGES_PER_FORWARD)])
 
@@ -116,23 +159,35 @@ class Scorer:
         images: Float[Tensor, "b *patches d"],
         texts: Float[Tensor, "*contexts c d"],
         cache: ImageCache | None = None,
+        own: Int[Tensor, "b"] | None = None,
     ) -> Float[Tensor, "b c"]:
-        """Put the halves of one client together, with its cache's votes where it has one, [B, C]."""
+        """Put the halves of one client together, with its cache's votes where it has one, [B, C].
+
+        ``own`` are the images' positions among the client's training images, as :meth:`ImageCache.votes` has them.
+        """
         if self.reads_patches:
             config, scale = self.config, self.prompted.model.logit_scale.exp()
             levels = (config.ot_mass, config.ot_epsilon, config.ot_threshold, config.ot_iterations)
             parts = images.split(_IMAGES_PER_FORWARD)
             return torch.cat([transport_logits(part, texts, scale, *levels) for part in parts])
         logits = self.prompted.logits_from_features(images, texts)
-        return logits if cache is None else logits + cache.votes(images)
+        return logits if cache is None else logits + cache.votes(images, own)
 
-    def cache(self, images: Tensor, visual_prompt: Tensor, labels: PseudoLabels) -> ImageCache | None:
+    def cache(self, images: Tensor | ImageRows, visual_prompt: Tensor, labels: PseudoLabels) -> ImageCache | None:
         """pFedPrompt's cache of the labelled ones among a client's images; None for the other methods."""
         if self.config.method != "pFedPrompt":
             return None
         features = self.known_images(images[labels.indices.to(images.device)], visual_prompt)
-        n_classes, config = len(self.prompted.class_names), self.config
-        return ImageCache.of(features, labels, n_classes, config.cache_weight, config.cache_sharpness)
+        return ImageCache.of(features, labels, len(self.prompted.class_names), self.config)
 
     def __repr__(self) -> str:
         return f"Scorer({self.config.method}, {self.config.modalities})"
+
+
+SCORERS: dict[str, type[Scorer]] = {}
+"""Method -> its own kind of scorer; the others have :class:`Scorer` itself."""
+
+
+def scorer_of(prompted: PromptedCLIP, config: PromptConfig, template: Tensor | None = None) -> Scorer:
+    """The scorer of a run's method."""
+    return SCORERS.get(config.method, Scorer)(prompted, config, template)

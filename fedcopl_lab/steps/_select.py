@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._html import folded, table
-from fedcopl_lab.steps._confidence import check_logits, class_counts, class_log_odds
+from fedcopl_lab.steps._confidence import check_logits, class_counts, class_log_odds, log_odds
 
 Candidates = Literal["argmax", "any"]
 
@@ -84,11 +84,19 @@ def select_top(
         raise FedCoPLError(f"quota holds {int(quota.min())}; expected numbers of images, 0 or more")
     if candidates not in get_args(Candidates):
         raise FedCoPLError(f"candidates={candidates!r} is unknown; choose one of {', '.join(get_args(Candidates))}")
-    score = class_log_odds(logits)
-    predicted, every = logits.argmax(dim=1), torch.arange(len(logits), device=logits.device)
-    chosen = []
-    for c, wanted in enumerate(quota.tolist()):
-        pool = (predicted == c).nonzero().squeeze(1) if candidates == "argmax" else every
-        chosen.append(pool[score[pool, c].argsort(descending=True, stable=True)[:wanted]])
+    if candidates == "argmax":
+        return _top_predicted(logits, quota)
+    score = class_log_odds(logits).T.contiguous()
+    chosen = [own.argsort(descending=True, stable=True)[:n] for own, n in zip(score, quota.tolist(), strict=True)]
     labels = torch.cat([torch.full_like(own, c) for c, own in enumerate(chosen)])
     return PseudoLabels(indices=torch.cat(chosen), labels=labels)
+
+
+def _top_predicted(logits: Tensor, quota: Tensor) -> PseudoLabels:
+    """The most probable images among those predicted as each class, all classes in one go."""
+    order = log_odds(logits).argsort(descending=True, stable=True)
+    labels, by_class = logits.argmax(dim=1)[order].sort(stable=True)
+    counts = class_counts(labels, logits.shape[1])
+    place = torch.arange(len(labels), device=labels.device) - (counts.cumsum(0) - counts)[labels]
+    taken = place < quota.to(labels.device)[labels]
+    return PseudoLabels(indices=order[by_class][taken], labels=labels[taken])

@@ -10,15 +10,16 @@ from torch import Tensor
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.models import PromptedCLIP
+from fedcopl_lab.steps._image_rows import ImageRows
 from fedcopl_lab.steps._local_training import LocalTraining, LocalUpdate, PromptState
-from fedcopl_lab.steps._scorer import Scorer
+from fedcopl_lab.steps._scorer import Scorer, scorer_of
 from fedcopl_lab.steps._select import PseudoLabels
 
 
 @overload
 def train_round(
     prompted: PromptedCLIP,
-    shard_images: Float[Tensor, "n *image"],
+    shard_images: Float[Tensor, "n *image"] | ImageRows,
     pseudo_labels: PseudoLabels,
     state: PromptState,
     *,
@@ -31,7 +32,7 @@ def train_round(
 @overload
 def train_round(
     prompted: PromptedCLIP,
-    shard_images: Sequence[Float[Tensor, "_ *image"]],
+    shard_images: Sequence[Float[Tensor, "_ *image"] | ImageRows],
     pseudo_labels: Sequence[PseudoLabels],
     state: Sequence[PromptState],
     *,
@@ -43,7 +44,7 @@ def train_round(
 
 def train_round(
     prompted: PromptedCLIP,
-    shard_images: Float[Tensor, "n *image"] | Sequence[Float[Tensor, "_ *image"]],
+    shard_images: Float[Tensor, "n *image"] | ImageRows | Sequence[Float[Tensor, "_ *image"] | ImageRows],
     pseudo_labels: PseudoLabels | Sequence[PseudoLabels],
     state: PromptState | Sequence[PromptState],
     *,
@@ -59,8 +60,9 @@ def train_round(
 
     Args:
         prompted: the frozen model with its classes.
-        shard_images: all the client's training images, pixels [n, 3, H, W] or image tokens [n, tokens, width];
-            for several clients a list of them, as for the next arguments.
+        shard_images: all the client's training images, pixels [n, 3, H, W] or image tokens [n, tokens, width], or
+            rows of a larger tensor of them, which are then not copied; for several clients a list of them, as for the
+            next arguments.
         pseudo_labels: which of them to train on, and as what.
         state: the prompts to start from.
         config: method, epochs, batch size, optimiser and schedule.
@@ -81,7 +83,7 @@ def train_round(
 
     Shown in notebook ``00_quickstart``.
     """
-    scorer = Scorer(prompted, config, template)
+    scorer = scorer_of(prompted, config, template)
     if isinstance(state, PromptState):
         alone = LocalTraining(shard_images, pseudo_labels, state, generator, scorer=scorer)  # type: ignore[arg-type]
         return _train_together(scorer, [alone])[0]
@@ -103,24 +105,28 @@ def train_round(
 def _train_together(scorer: Scorer, clients: list[LocalTraining]) -> list[LocalUpdate]:
     while active := [client for client in clients if client.next_batch()]:
         scores = _scores(scorer, active)
-        losses = [client.loss(own) for client, own in zip(active, scores, strict=True)]
+        losses = [client.loss(*own) for client, own in zip(active, scores, strict=True)]
         for client in active:
             client.optimiser.zero_grad()
         sum(losses[1:], start=losses[0]).backward()
         for client in active:
-            client.optimiser.step()
+            client.step()
     return [client.update() for client in clients]
 
 
-def _scores(scorer: Scorer, active: list[LocalTraining]) -> list[Tensor]:
-    """The logits of each client's current batch."""
+def _scores(scorer: Scorer, active: list[LocalTraining]) -> list[tuple[Tensor, Tensor | None]]:
+    """The logits of each client's current batch, and what its method adds to the loss."""
     encode = "visual" in scorer.config.trained
     if len(active) == 1:  # also the last one left: the same numbers with less to copy
         only = active[0]
         alone = scorer.images(only.batch_images, only.prompts["visual"]) if encode else only.batch_images
-        return [scorer.logits(alone, scorer.texts(only.prompts), only.cache)]
+        text = scorer.texts(only.prompts)
+        return [(scorer.logits(alone, text, only.cache, only.batch), scorer.penalty(text))]
     prompts = {part: torch.stack([client.prompts[part] for client in active]) for part in active[0].prompts}
     batches = [client.batch_images for client in active]
     images = scorer.images(batches, prompts["visual"]) if encode else batches
     texts = scorer.texts(prompts)
-    return [scorer.logits(own, text, client.cache) for own, text, client in zip(images, texts, active, strict=True)]
+    per_client = zip(images, texts, active, strict=True)
+    return [
+        (scorer.logits(own, text, client.cache, client.batch), scorer.penalty(text)) for own, text, client in per_client
+    ]

@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from fedcopl_lab._card import tf32_in
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._html import folded, table
 from fedcopl_lab.data import Dataset
@@ -51,6 +52,7 @@ class Predictions:
 
 
 @torch.no_grad()
+@tf32_in()
 def zero_shot(
     clip: CLIPBundle, dataset: Dataset, indices: Int[Tensor, "n"] | Sequence[int] | None = None
 ) -> Predictions:

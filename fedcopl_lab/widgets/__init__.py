@@ -7,6 +7,7 @@
 
 from fedcopl_lab.widgets._allocation import AllocationParams, draw_allocation, explore_allocation
 from fedcopl_lab.widgets._explorer import Explorer
+from fedcopl_lab.widgets._explorer_page import write_explorer
 from fedcopl_lab.widgets._kappa import KappaParams, draw_kappa, explore_kappa
 from fedcopl_lab.widgets._partition import PartitionParams, draw_partition, explore_partition
 from fedcopl_lab.widgets._redraw import Readout
@@ -36,4 +37,5 @@ __all__ = [
     "explore_partition",
     "explore_thresholds",
     "play_rounds",
+    "write_explorer",
 ]

@@ -17,7 +17,7 @@ DATASETS = ("digits", "digits:600")
 """What the explorers of FedCoPL's labels offer by themselves: sets that need no download."""
 
 
-def _prompt_config(dataset: str = "digits") -> PromptConfig:
+def prompt_config(dataset: str = "digits") -> PromptConfig:
     config = configure("smoke", dataset=dataset)
     assert isinstance(config, PromptConfig)
     return config
@@ -39,7 +39,7 @@ class Scores:
     logits: tuple[Float[Tensor, "_ c"], ...]
     true: tuple[Int[Tensor, "_"], ...]
     class_names: tuple[str, ...]
-    config: PromptConfig = field(default_factory=_prompt_config)
+    config: PromptConfig = field(default_factory=prompt_config)
 
     @classmethod
     def of(cls, config: PromptConfig) -> "Scores":
@@ -98,7 +98,7 @@ class Catalogue(dict[str, Scores]):
     def __missing__(self, name: str) -> Scores:
         if name not in self.names:
             raise FedCoPLError(f"dataset={name!r} is not in this explorer; choose one of {', '.join(self.names)}")
-        self[name] = Scores.of(_prompt_config(name))
+        self[name] = Scores.of(prompt_config(name))
         return self[name]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import lab_server as jupyter
 import pytest
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 OPENED = ("explore", "fedcopl_main_fig1")
 SLIDERS = {
     "thresholds": ("τ1 level (q_conf)", "τ2 level (q_ent)", "client"),

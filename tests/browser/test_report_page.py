@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from fedcopl_lab.paper import find_items
+from fedcopl_lab.report import write_committed
+
 REPORT = Path(__file__).resolve().parents[2] / "figures" / "report.html"
 NORMAL, LARGE = 4.5, 3.0  # contrast that WCAG AA asks of text
 
@@ -74,11 +77,47 @@ def test_the_report_fits_is_whole_silent_and_legible(chromium, width) -> None:
     levels = page.evaluate("[...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map(h => Number(h.tagName[1]))")
     assert levels.count(1) == 1 == levels[0]
     assert all(after <= before + 1 for before, after in pairwise(levels))
-    broken = page.evaluate("[...document.links].map(a => a.hash).filter(h => !document.getElementById(h.slice(1)))")
+    broken = page.evaluate(
+        "[...document.links].map(a => a.hash).filter(h => h && !document.getElementById(h.slice(1)))"
+    )
     assert not broken
     assert len(texts) > 1000
     faint = {text: round(contrast(color, ground), 2) for text, color, ground, size, weight in texts
              if contrast(color, ground) < needed(size, weight)}  # fmt: skip
     assert not faint
+    assert not complaints
+    page.close()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_reader_filters_steps_on_and_asks_where_a_number_comes_from(chromium, tmp_path, width) -> None:
+    items = find_items(["fedcopl_main_table6", "fedcopl_main_fig1", "sage_main_fig2b"])
+    report = write_committed(tmp_path, "smoke", items, pictures=())
+    page = chromium.new_page(viewport={"width": width, "height": 844})
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(report.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    visible = "[...document.querySelectorAll('article')].filter(a => a.offsetHeight).map(a => a.id)"
+    assert page.evaluate(visible) == [item.id for item in items]
+    page.evaluate("document.querySelector('.entries').open = true")
+    page.select_option("[data-filter=paper]", "SAGE")
+    assert page.evaluate(visible) == ["sage_main_fig2b"]
+    assert page.inner_text("[data-shown]") == "1 of 3 shown"
+    page.select_option("[data-filter=paper]", "")
+    page.select_option("[data-sort]", "title")
+    titles = page.evaluate("[...document.querySelectorAll('article h3')].map(h => h.textContent)")
+    assert titles[:2] == sorted(titles[:2])
+    page.click("#fedcopl_main_table6 button.cell >> nth=0")
+    told = page.inner_text("#origin")
+    for part in (
+        "neither / β = 0.1",
+        "--method FedCoPL",
+        "0, 1, 2",
+        "torch=",
+        'fedcopl-lab verify "fedcopl_main_table6',
+    ):
+        assert part in told
     assert not complaints
     page.close()

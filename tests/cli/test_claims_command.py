@@ -53,3 +53,12 @@ def test_a_terminal_gets_colour_and_the_word(capsys, committed, monkeypatch):
 def test_an_unknown_profile_is_one_line(capsys):
     assert main(["claims", "--profile", "smok"]) == 2
     assert "did you mean 'smoke'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [[], ["--stored"]])
+def test_gates_are_listed_with_place_number_and_limit(capsys, option):
+    assert main(["claims", "--gates", *option]) == 0
+    shown = capsys.readouterr().out
+    assert ("the runs stored here" in shown) == bool(option)
+    assert re.search(r"^C  \w+ +β = 0\.1: CoPL minus CPL on the real CLIP \d.*at least 0\), n = 3$", shown, flags=re.M)
+    assert re.search(r"^D  .*digits, α = 0\.1: mean λ on confident views", shown, flags=re.M)

@@ -164,6 +164,8 @@ def test_reproduce_writes_figures_and_report_and_says_where(capsys, tmp_path):
     assert main(arguments) == 0
     shown = capsys.readouterr().out
     assert "3 runs, 3 of them to compute" in shown
+    assert "cells: " in shown
+    assert " claims are judged on runs computed here" in shown
     assert f"report: {out / 'report.html'}" in shown
     for ending in ("pdf", "png", "csv", "json"):
         assert (out / f"fedcopl_supp_fig3.{ending}").stat().st_size > 0
@@ -176,12 +178,35 @@ def test_reproduce_writes_figures_and_report_and_says_where(capsys, tmp_path):
     assert {p.name: p.read_bytes() for p in out.iterdir()} == first, "the same runs give the same files"
 
 
+def test_a_budget_that_is_over_draws_what_is_committed_and_says_what_stays_unknown(capsys, tmp_path):
+    arguments = ["reproduce", "--items", "main Table 6", "--budget", "0s", "--out", str(tmp_path / "out"), "--quiet"]
+    assert main(arguments) == 0
+    told = capsys.readouterr().out
+    assert "0 cells: 0 equal to the last bit" in told
+    assert "0 of 83 claims are judged on runs computed here" in told
+    assert "missing runs take" in told
+    assert not Store().runs()
+    assert "committed: " in (tmp_path / "out" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "saying"),
+    [("--budget", "soon", "write it as 90s, 30m or 2h"), ("--seeds", "every", "write all, or numbers such as 0 1 2")],
+)
+def test_what_is_no_time_and_no_seed_is_refused(option, value, saying, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["reproduce", option, value])
+    assert saying in capsys.readouterr().err
+
+
 def test_committed_numbers_are_drawn_without_a_run(capsys, tmp_path, fails):
     out = tmp_path / "mini"
     chosen = ["reproduce", "--committed", "--profile", "mini", "--out", str(out), "--items"]
     assert main([*chosen, "main Table 3", "main Table 4"]) == 0
     assert f"report: {out / 'report.html'}" in capsys.readouterr().out
-    assert {path.stem for path in out.iterdir()} == {"fedcopl_main_table3", "report"}, "Table 4 has no runs in mini"
+    assert {path.name.split(".")[0] for path in out.iterdir()} == {"fedcopl_main_table3", "report"}, (
+        "Table 4 has no runs in mini"
+    )
     assert not Store().runs()
     fails(*chosen, "main Table 4", saying="not enough of these items is committed in profile mini")
     paper = ["reproduce", "--committed", "--profile", "paper", "--out", str(out)]
@@ -224,7 +249,7 @@ def test_every_command_tells_its_options_when_asked(name, capsys):
     assert f"usage: fedcopl-lab {name}" in capsys.readouterr().out
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ctrl_c_ends_with_one_line_and_130_and_the_next_call_goes_on(tmp_path):
     environment = {**os.environ, "FEDCOPL_LAB_HOME": str(tmp_path / "runs"), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "fedcopl_lab", "reproduce", "--items", "fedcopl_main_table6"]
@@ -251,6 +276,7 @@ def test_ctrl_c_ends_with_one_line_and_130_and_the_next_call_goes_on(tmp_path):
 def test_settings_are_values_and_a_labeller_is_a_word_and_each_profile_has_its_figures():
     assert figures_folder("mini") == figures_folder() / "mini"
     assert figures_folder("smoke") == figures_folder()
+    assert figures_folder("mini", here=True) == figures_folder() / "here" / "mini"
     found = parse_settings(["labeller=true", "beta=0.05", "q_conf=null", "dataset=digits", "prox_gradient=true"])
     expected = {"labeller": "true", "beta": 0.05, "q_conf": None, "dataset": "digits", "prox_gradient": True}
     assert found == expected

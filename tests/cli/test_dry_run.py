@@ -14,14 +14,14 @@ def nothing_here(tmp_path, monkeypatch):
     monkeypatch.setenv("FEDCOPL_LAB_WEIGHTS", str(tmp_path / "weights"))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("FEDCOPL_LAB_HOME", str(tmp_path / "runs"))
-    monkeypatch.delenv("FEDCOPL_LAB_SEEDS", raising=False)
     return tmp_path
 
 
-def test_every_run_is_listed_and_none_is_computed(nothing_here, capsys):
-    assert main(["reproduce", "--items", "main Table 6", "--dry-run"]) == 0
+@pytest.mark.parametrize(("asked", "first"), [([], 1), (["--seeds", "all"], None)])
+def test_every_run_is_listed_and_none_is_computed(asked, first, nothing_here, capsys):
+    assert main(["reproduce", "--items", "main Table 6", "--dry-run", *asked]) == 0
     lines = capsys.readouterr().out.splitlines()
-    wanted = [config.label for _, config in find_items(["main Table 6"])[0].runs("smoke")]
+    wanted = [config.label for _, config in find_items(["main Table 6"])[0].runs("smoke", first=first)]
     assert [line.split("GB")[1].strip() for line in lines if " GB " in line] == wanted
     assert lines[-1] == "all data and weights are here"
     assert not list((nothing_here / "runs").glob("*/result.json"))

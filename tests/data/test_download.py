@@ -235,7 +235,7 @@ CHILD = """
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
 def test_200_megabytes_cut_five_times_and_killed_once(server, tmp_path):
     content = np.random.default_rng(1).bytes(200_000_000)

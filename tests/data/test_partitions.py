@@ -168,6 +168,16 @@ class TestQuantity:
         assert holds.sum(axis=1).tolist() == owned
         assert n_clients == 5 or np.array_equal(holds[0::2], holds[1::2])
 
+    def test_seeds_differ_in_the_classes_that_share_a_client(self):
+        def owned(seed, **options):
+            shards = quantity_partition(*SMALL, 5, seed=seed, **options)
+            return tuple(tuple(row.nonzero()[0].tolist()) for row in class_counts(shards, "train", SMALL_TRAIN, 10))
+
+        in_order = tuple((2 * k, 2 * k + 1) for k in range(5))
+        assert len({owned(seed) for seed in range(8)}) > 4
+        assert {owned(seed, class_order="by_number") for seed in range(8)} == {in_order}
+        assert {owned(seed, mode="authors") for seed in range(3)} == {in_order}
+
     def test_authors_mode_equals_the_plain_routine(self):
         n_clients, n_classes = 10, 10
         stream = np.random.RandomState(500)
@@ -218,7 +228,10 @@ class TestQuantity:
             (7, {}, "leaves 2 of them without a class; choose fewer clients"),
             (200, {"fraction": 0.5}, "too small for its"),
             (4, {"mode": "authors"}, "leaves no client for a class; choose 5 clients or more"),
-            *((5, bad, next(iter(bad))) for bad in ({"fraction": 0}, {"fraction": 1.2}, {"test_split": "x"})),
+            *(
+                (5, bad, next(iter(bad)))
+                for bad in ({"fraction": 0}, {"fraction": 1.2}, {"test_split": "x"}, {"class_order": "x"})
+            ),
             (5, {"mode": "x"}, "mode"),
         ],
     )

@@ -236,7 +236,6 @@ class TestOwnFolder:
                 path = tmp_path / "own" / label / f"{i}.png"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(fakes.picture((20 + i, 30), i, "PNG"))
-        (tmp_path / "own/cat/notes.txt").write_text("not an image")
         return tmp_path / "own"
 
     def test_every_third_image_is_a_test_image(self, pictures, root):
@@ -245,13 +244,25 @@ class TestOwnFolder:
         assert dataset.class_names == ("cat", "grey dog")
         assert dataset.images.shape == (14, 3, 16, 16)
 
+    def test_what_is_left_out_is_named_and_what_pillow_reads_is_in(self, pictures, root):
+        (pictures / "cat/notes.txt").write_text("not an image")
+        (pictures / "cat/.hidden").write_text("passed over")
+        (pictures / "cat/moving.GIF").write_bytes(fakes.picture(seed=7, format="GIF"))
+        (pictures / "empty").mkdir()
+        with pytest.warns(
+            UserWarning, match=r"left out cat/notes.txt, empty \(a class folder without images\); images"
+        ):
+            dataset = load_dataset(f"folder:{pictures}", root, image_size=8)
+        assert (len(dataset), dataset.class_names) == (15, ("cat", "grey dog"))
+
     def test_own_split(self, pictures, root):
         for part in ("train", "test"):
             (pictures / part).mkdir()
             for label in ("cat", "grey_dog"):
                 (pictures / part / label).mkdir()
                 (pictures / part / label / "a.png").write_bytes(fakes.picture(seed=len(part), format="PNG"))
-        assert labels_of(load_dataset(f"folder:{pictures}", root, image_size=8)) == ([0, 1], [0, 1])
+        with pytest.warns(UserWarning, match="left out cat, grey_dog; images are files"):
+            assert labels_of(load_dataset(f"folder:{pictures}", root, image_size=8)) == ([0, 1], [0, 1])
 
     def test_the_content_is_part_of_its_identity(self, pictures, root):
         first = load_dataset(f"folder:{pictures}", root, image_size=8).manifest.content_sha256
@@ -261,7 +272,10 @@ class TestOwnFolder:
     def test_bad_folders(self, pictures, root, tmp_path):
         with pytest.raises(FedCoPLError, match="is no folder"):
             load_dataset(f"folder:{tmp_path}/nowhere", root)
-        with pytest.raises(FedCoPLError, match=r"images of 0 class\(es\)"):
+        with (
+            pytest.raises(FedCoPLError, match=r"images of 0 class\(es\)"),
+            pytest.warns(UserWarning, match="left out 0"),
+        ):
             load_dataset(f"folder:{pictures}/cat", root)
         for label in ("cat", "grey_dog"):
             for path in list((pictures / label).glob("*.png"))[2:]:

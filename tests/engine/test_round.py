@@ -6,6 +6,7 @@ import torch
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab._files import tensor_bytes
+from fedcopl_lab.engine import shard_of
 
 PROMPTS = {"dataset": "digits:240", "scheme": "iid", "rounds": 2, "local_epochs": 1, "refresh_every": 2}
 MODELS = {"method": "SAGE", "rounds": 2, "width": 0.25, "n_probe": 20, "steps_per_epoch": 2, "participation": 0.1}
@@ -41,3 +42,11 @@ def test_what_has_no_round_is_refused():
         lab.round(config, lab.round(config).state)
     with pytest.raises(FedCoPLError, match="zero-shot trains nothing and has no rounds"):
         lab.round(lab.configure("smoke", method="zero-shot"))
+
+
+def test_runs_of_a_card_that_share_tokens_follow_each_other():
+    methods, sets = ("FedCoPL", "PromptFL"), ("dtd", "resisc45", "cifar10")
+    for device, follow in (("cuda", True), ("cpu", False)):
+        configs = [lab.configure("paper", method=m, dataset=d, device=device) for m in methods for d in sets]
+        order = [config.dataset for config in shard_of(configs, 1, 1)]
+        assert (order == sorted(order)) is follow

@@ -10,7 +10,10 @@ from fedcopl_lab.methods import open_method
 from fedcopl_lab.methods._sage_rows import ROW_KEYS
 from fedcopl_lab.store import Store
 
-SHORT = {"rounds": 3, "width": 0.25, "n_probe": 20, "steps_per_epoch": 3, "threshold": 0.5, "participation": 0.1}
+SHORT = {
+    "rounds": 3, "width": 0.25, "n_probe": 20, "steps_per_epoch": 3, "threshold": 0.5, "participation": 0.1,
+    "n_clients": 20, "unlabelled_batch_size": 16, "labelled_per_class": None, "clients_per_forward": 1,
+}  # fmt: skip
 
 
 def config_of(method="SAGE", **changes):

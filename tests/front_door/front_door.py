@@ -1,6 +1,6 @@
 """What is written by rule: tables of the README and the docs, the notebooks' index, the links in every notebook.
 
-``make docs`` writes them; tests only say whether they are current.
+``make tables`` writes them; tests only say whether they are current.
 """
 
 import json
@@ -17,6 +17,13 @@ Notebook = dict[str, Any]
 UNPLACED = {"part": "The method", "place": 15, "of": ""}
 """Where a notebook stands that says nothing of itself: right after the quickstart."""
 
+BY_RULE = ("links-top", "set-up", "install", "links-bottom")
+BEFORE_IT = ("## Parameters", "## Run what is missing", "## The numbers")
+SET_UP = """\
+## Set-up
+
+Run the cells from the top. Those that are folded check the installation and fetch numbers; a click
+on the bar opens one."""
 INSTALL = """\
 # This cell installs nothing: where the package is missing, it says what to type.
 from importlib.util import find_spec
@@ -46,16 +53,60 @@ def title_of(notebook: Notebook) -> str:
 
 
 def linked(notebooks: dict[str, Notebook]) -> dict[str, Notebook]:
-    """Every notebook with links to the one before, the next and the index at both ends, and the cell on installing."""
+    """Every notebook as it opens and ends: the idea, then the set-up; links at both ends; how to save its figures.
+
+    The cells that check the installation and that compute runs are folded.
+    """
     names = list(notebooks)
     done = {}
     for place, (name, notebook) in enumerate(notebooks.items()):
         line = _links(notebooks, names[place - 1] if place else None, names[place + 1 : place + 2])
-        own = [cell for cell in notebook["cells"] if cell["id"] not in ("links-top", "install", "links-bottom")]
-        cells = [own[0], _markdown("links-top", line), _install(), *own[1:], _markdown("links-bottom", f"---\n{line}")]
+        title, *own = [cell for cell in notebook["cells"] if cell["id"] not in BY_RULE]
+        idea = _idea(own)
+        opening = [title, _markdown("links-top", line), *idea, _markdown("set-up", SET_UP), _install()]
+        rest = [_folded(cell) if computes(cell) else cell for cell in own if cell not in idea]
+        cells = [*opening, *rest, _markdown("links-bottom", f"---\n{_take_home(name)}{line}")]
         done[name] = {**notebook, "cells": _counted(cells),
                       "metadata": {**notebook["metadata"], "fedcopl_lab": told_of(notebook)}}  # fmt: skip
     return done
+
+
+def _idea(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first section, where it is called the idea: its text up to the first cell of code."""
+    headings = [_heading(cell) for cell in cells]
+    sections = [n for n, text in enumerate(headings) if text.startswith("## ") and text not in BEFORE_IT]
+    if not sections or not headings[sections[0]].startswith("## The idea"):
+        return []
+    following = cells[sections[0] :]
+    return following[: next((n for n, cell in enumerate(following) if cell["cell_type"] == "code"), len(following))]
+
+
+def computes(cell: dict[str, Any]) -> bool:
+    """Whether it is the cell that computes what is missing."""
+    return cell["cell_type"] == "code" and "lab.sweep(" in "".join(cell["source"])
+
+
+def _heading(cell: dict[str, Any]) -> str:
+    return "".join(cell["source"]).partition("\n")[0] if cell["cell_type"] == "markdown" else ""
+
+
+def _folded(cell: dict[str, Any]) -> dict[str, Any]:
+    """Code that JupyterLab and the site show when one asks for it."""
+    metadata = cell["metadata"]
+    tags = sorted({*metadata.get("tags", ()), "hide-input"})
+    return {**cell, "metadata": {**metadata, "jupyter": {"source_hidden": True}, "tags": tags}}
+
+
+def _take_home(name: str) -> str:
+    """How the figures of a notebook are saved as files."""
+    from fedcopl_lab.paper import ITEMS
+
+    ids = [item.id for item in ITEMS if item.notebook == name]
+    if not ids:
+        return ""
+    others = f" The same for {', '.join(f'`{one}`' for one in ids[1:])}." if ids[1:] else ""
+    call = f'lab.report.save("{ids[0]}", "{ids[0]}", ("pdf",))'
+    return f'A picture as a file: `{call}`, with `"svg"` or, for a table, `"tex"` beside `"pdf"`.{others}\n\n'
 
 
 def index(notebooks: dict[str, Notebook]) -> str:
@@ -72,23 +123,55 @@ def index(notebooks: dict[str, Notebook]) -> str:
 
 def with_table(text: str, name: str, table: str) -> str:
     """A page with the table between that name's two marks replaced."""
-    start, end = f"<!-- {name}: written by make docs -->\n", f"\n<!-- end of {name} -->"
+    start, end = f"<!-- {name}: written by make tables -->\n", f"\n<!-- end of {name} -->"
     before, rest = text.split(start)
     return f"{before}{start}{table}{end}{rest.split(end)[1]}"
 
 
 def verdicts_markdown() -> str:
     """How many claims of each paper hold, by profile."""
-    from fedcopl_lab.paper import judged_claims, measured_claims, measured_profiles
+    from fedcopl_lab.paper import VERDICTS, judged_claims, measured_claims, measured_profiles
 
-    words = ("holds", "does not hold", "within noise", "not tested")
-    lines = ["| paper | profile | hold | do not hold | within noise | not tested |", "|---|---|---|---|---|---|"]
+    heads = ("paper", "profile", "hold", "do not hold", *VERDICTS[2:])
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     papers = judged_claims().set_index("number")["paper"]
     for name, shown in (("fedcopl", "FedCoPL"), ("sage", "SAGE")):
         for profile in reversed(measured_profiles()):
             verdicts = measured_claims(profile)
             counts = verdicts[verdicts["number"].map(papers) == name]["verdict"].value_counts()
-            lines.append(f"| {shown} | `{profile}` | " + " | ".join(str(counts.get(word, 0)) for word in words) + " |")
+            cells = (shown, f"`{profile}`", *(str(counts.get(word, 0)) for word in VERDICTS))
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def switches_markdown(profile: str = "smoke") -> str:
+    """What each switch of the released code changes, by itself: the setting, and the measured gain over seeds."""
+    from fedcopl_lab.paper import find_items, measured
+
+    (item,) = find_items(["fedcopl_ours_quirks"])
+    configs = {cell.series: vars(cell.config) for cell in item.cells(profile)}
+    numbers = measured(profile)
+    numbers = numbers[(numbers["item"] == item.id) & (numbers["metric"] == "accuracy")]
+    values = 100 * numbers.pivot_table(index="seed", columns="series", values="value")
+    plain = configs.pop("paper mode")
+    lines = ["| switch | setting | accuracy against paper mode (points) | seeds |", "|---|---|---|---|"]
+    for name, config in configs.items():
+        told = ", ".join(f"`{key}={value}`" for key, value in config.items() if value != plain[key])
+        gains = (values[name] - values["paper mode"]).dropna() if name in values else pd.Series(dtype=float)
+        text = f"{gains.mean():+.1f} ± {gains.std():.1f}".replace("-", "−") if len(gains) > 1 else "not measured"
+        lines.append(f"| {name} | {told} | {text} | {len(gains) or ''} |")
+    return "\n".join(lines)
+
+
+def discrepancies_markdown() -> str:
+    """Every place where FedCoPL's paper and its released code differ, and the setting that chooses."""
+    from fedcopl_lab.paper import discrepancies
+
+    lines = ["| | what | the paper | the released code | setting | here |", "|---|---|---|---|---|---|"]
+    for row in discrepancies().fillna("").to_dict("records"):
+        setting = f"`{row['option']}={row['default']}`" if row["option"] else ""
+        cells = (row["number"], row["topic"], row["paper"], row["code"], setting, row["toolkit"])
+        lines.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines)
 
 
@@ -106,6 +189,7 @@ def code_blocks(text: str) -> list[tuple[str, str]]:
 def pages() -> dict[Path, str]:
     """Every page and notebook as it should be."""
     from fedcopl_lab.extras.bench.picture import bench_markdown
+    from fedcopl_lab.paper._verdicts import printed_effects
     from fedcopl_lab.report import beside_markdown, claims_markdown, coverage_markdown, items_markdown
 
     notebooks = read_notebooks()
@@ -123,6 +207,7 @@ def pages() -> dict[Path, str]:
             "claims in mini": claims_markdown("mini"),
             "run in mini": coverage_markdown("mini"),
         },
+        ROOT / "docs" / "differences.md": {"switches": switches_markdown(), "all": discrepancies_markdown()},
         ROOT / "docs" / "performance.md": {
             "bench step": bench_markdown(pd.read_csv(ROOT / "figures" / "ours_bench_step.csv"))
         },
@@ -131,6 +216,7 @@ def pages() -> dict[Path, str]:
         should[path] = path.read_text(encoding="utf-8")
         for name, table in named.items():
             should[path] = with_table(should[path], name, table)
+    should[ROOT / "fedcopl_lab" / "paper" / "printed_effects.csv"] = printed_effects()
     return should
 
 
@@ -145,8 +231,8 @@ def _markdown(name: str, text: str) -> dict[str, Any]:
 
 
 def _install() -> dict[str, Any]:
-    return {"cell_type": "code", "execution_count": None, "id": "install", "metadata": {}, "outputs": [],
-            "source": INSTALL.splitlines(keepends=True)}  # fmt: skip
+    return _folded({"cell_type": "code", "execution_count": None, "id": "install", "metadata": {}, "outputs": [],
+                    "source": INSTALL.splitlines(keepends=True)})  # fmt: skip
 
 
 def _counted(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """The README does what it says, and whatever is written by rule is current."""
 
+import ast
 import contextlib
 import io
 import math
@@ -7,7 +8,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from front_door import INSTALL, ROOT, code_blocks, index, linked, pages, read_notebooks, title_of, to_text
+from front_door import INSTALL, ROOT, code_blocks, computes, index, linked, pages, read_notebooks, title_of, to_text
 from PIL import Image
 
 import fedcopl_lab as lab
@@ -25,7 +26,7 @@ def said_by(code: str) -> str:
 
 def test_everything_written_by_rule_is_current() -> None:
     old = [str(path.relative_to(ROOT)) for path, text in pages().items() if path.read_text(encoding="utf-8") != text]
-    assert not old, "write them with `make docs`"
+    assert not old, "write them with `make tables`"
 
 
 def test_the_readme_is_short_and_starts_with_the_two_commands() -> None:
@@ -51,6 +52,15 @@ def test_the_ten_lines_print_what_stands_below_them() -> None:
             assert math.isclose(float(mine), float(theirs), abs_tol=0.03), "another processor rounds differently"
         else:
             assert mine == theirs
+
+
+def test_the_tour_prints_the_ten_lines_each_with_a_page_that_is_there(capsys) -> None:
+    lab.tour()
+    text = capsys.readouterr().out
+    assert ast.unparse(ast.parse(text)) == ast.unparse(ast.parse(TEN_LINES[0]))
+    pages = re.findall(r"\S+/\S+\.(?:ipynb|html|md)", text)
+    assert len(pages) > 10
+    assert all((ROOT / page).is_file() for page in pages)
 
 
 def test_own_images_go_through_every_step_to_predictions(tmp_path, monkeypatch) -> None:
@@ -97,6 +107,19 @@ def test_a_notebook_that_says_nothing_of_itself_comes_second(tmp_path) -> None:
     assert list(done) == ["00_quickstart", "new"]
     assert done["new"]["metadata"]["fedcopl_lab"]["shows"] == "New ideas"
     assert linked(done) == done, "a second time changes nothing"
+
+
+def test_every_notebook_begins_with_the_idea_and_folds_its_set_up() -> None:
+    for name, notebook in read_notebooks().items():
+        cells = notebook["cells"]
+        above = cells[: [cell["id"] for cell in cells].index("install")]
+        texts = ["".join(cell["source"]) for cell in above if cell["id"] not in ("links-top", "set-up")]
+        assert all(cell["cell_type"] == "markdown" for cell in above), name
+        assert len(" ".join(texts).split()) > 30, f"{name}: what is it about?"
+        sections = [line for text in texts for line in text.splitlines() if line.startswith("#")]
+        assert [line[:11] for line in sections[1:]] in ([], ["## The idea"]), name
+        folded = [cell for cell in cells if cell["metadata"].get("jupyter", {}).get("source_hidden")]
+        assert folded == [cell for cell in cells if cell["id"] == "install" or computes(cell)], name
 
 
 def test_the_first_cell_says_what_to_type_and_installs_nothing(monkeypatch) -> None:

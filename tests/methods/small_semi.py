@@ -4,7 +4,10 @@ import torch
 
 from fedcopl_lab import configure
 
-SMALL = {"width": 0.25, "rounds": 2, "n_probe": 20}
+SMALL = {
+    "width": 0.25, "rounds": 2, "n_probe": 20, "n_clients": 20, "steps_per_epoch": None, "unlabelled_batch_size": 16,
+    "labelled_per_class": None, "lr": 0.1, "flip": True, "clients_per_forward": 1,
+}  # fmt: skip
 
 
 def config_of(method="SAGE", **changes):

@@ -78,9 +78,17 @@ def test_the_regulator_depends_on_its_generator_alone():
     assert ((weights > 0) & (weights < 1)).all()
 
 
-@pytest.mark.parametrize("sign", ["rise", "fall"])
-def test_a_step_with_the_coarse_regulator_written_out(start_task, sign):
-    task = start_task("FedDure", 6, begun=True, feddure_fine=False, feddure_threshold=0.2, feddure_feedback=sign)
+def test_one_accepted_image_does_not_get_the_whole_loss(start_task):
+    losses, weights = torch.tensor([3.0, 1.0, 1.0, 1.0]), torch.tensor([0.5, 0.0, 0.0, 0.0])
+    assert weighted_mean(losses, weights, "weights").item() == 3
+    assert weighted_mean(losses, weights, "images").item() == pytest.approx(3 * 0.5 / 4)
+    assert start_task("FedDure").config.feddure.mean == "images"
+
+
+@pytest.mark.parametrize(("sign", "mean"), [("rise", "images"), ("fall", "weights")])
+def test_a_step_with_the_coarse_regulator_written_out(start_task, sign, mean):
+    changes = {"feddure_fine": False, "feddure_threshold": 0.2, "feddure_feedback": sign, "feddure_mean": mean}
+    task = start_task("FedDure", 6, begun=True, **changes)
     batch = next(iter(task.batches()))
     model, coarse = (task.copy_of(task.start).train() for _ in range(2))
     x, w, s = model(torch.cat([batch.labelled, batch.weak, batch.strong])).split([8, 16, 16])
@@ -94,7 +102,8 @@ def test_a_step_with_the_coarse_regulator_written_out(start_task, sign):
     used = w.softmax(dim=1).amax(dim=1) >= 0.2
     assert 0 < used.sum() < 16
     per_image = F.cross_entropy(s, w.argmax(dim=1), reduction="none")
-    loss = F.cross_entropy(x, batch.labels) + per_image[used].mean() + d * F.cross_entropy(s, own)
+    of_pool = per_image[used].sum() / (used.sum() if mean == "weights" else len(used))
+    loss = F.cross_entropy(x, batch.labels) + of_pool + d * F.cross_entropy(s, own)
     descend(model, loss)
     losses = task.recipe.step(task, batch)
     assert float(losses["feedback"]) == pytest.approx(float(d), abs=1e-5)

@@ -97,6 +97,15 @@ def test_fpl_takes_the_same_number_of_every_class(logits):
             assert chosen.indices[chosen.labels == c].tolist() == pool[:3]
 
 
+def test_without_a_budget_every_image_is_taken_as_it_is_predicted(logits):
+    for phase in (fpl(logits, baseline()), upl(logits, baseline(labeller="UPL"))):
+        for z, chosen in zip(logits, phase.labels, strict=True):
+            assert sorted(pairs(chosen)) == list(enumerate(z.argmax(dim=1).tolist()))
+    few = cpl(logits, baseline(labeller="CPL", shots=max(SIZES)))
+    every = cpl(logits, baseline(labeller="CPL"))
+    assert [pairs(one) for one in few.labels] == [pairs(one) for one in every.labels]
+
+
 def baseline(**changes):
     return configure("smoke", method="PromptFL", n_clients=3, **changes)
 
@@ -140,12 +149,16 @@ def test_upl_is_fpl_and_whatever_is_sure(logits):
 
 
 @pytest.mark.parametrize("scope", ["client", "global"])
-def test_cpl_takes_pools_of_candidates(logits, scope):
-    config = baseline(shots=3, label_scope=scope, labeller="CPL", cpl_alpha=0.9, cpl_beta=0.2)
+@pytest.mark.parametrize("of", ["client", "global"])
+def test_cpl_takes_pools_of_candidates(logits, scope, of):
+    config = baseline(shots=3, label_scope=scope, candidate_scope=of, labeller="CPL", cpl_alpha=0.9, cpl_beta=0.2)
     logits = [z / 4 for z in logits]  # more doubt
     phase = cpl(logits, config)
     assert max(int(one.candidates.sum(dim=1).max()) for one in phase.labels) > 1
-    sets = [candidate_sets(z, *cpl_levels(config, 4)) for z in logits]
+    if of == "client":
+        sets = [candidate_sets(z, *cpl_levels(config, 4)) for z in logits]
+    else:
+        sets = list(candidate_sets(torch.cat(logits), *cpl_levels(config, 4)).split(SIZES))
     for allowed, chosen in zip(sets, phase.labels, strict=True):
         assert torch.equal(chosen.candidates, allowed[chosen.indices])
         assert chosen.candidates[torch.arange(len(chosen)), chosen.labels].all()

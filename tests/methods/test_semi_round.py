@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from small_semi import config_of
@@ -59,6 +60,30 @@ def test_running_statistics_can_stay_or_be_measured_anew(bn):
         assert not torch.equal(kept, b.model["norm.running_mean"])
         task = LocalTask(other.setting, other.recipe, client, 1, b.model, {}, b.memories[client], {})
         assert torch.equal(task.global_model.norm.running_mean, kept)
+
+
+def test_authors_participants_are_one_legacy_stream_in_the_order_drawn():
+    method = open_method(config_of(partition_mode="authors", seed=2))
+    stream = np.random.RandomState(9)
+    for round_index in range(3):
+        assert method.participants(round_index) == stream.choice(20, 8, replace=False).tolist()
+    assert method.participants(0) != sorted(method.participants(0))
+    plain = open_method(config_of())
+    assert plain.participants(0) == sorted(plain.participants(0)) != plain.participants(1)
+
+
+def test_clients_are_visited_as_drawn_and_the_last_one_passes_its_momentum_on():
+    method = open_method(config_of(partition_mode="authors", momentum_state="carry", participation=0.1))
+    state = method.initial_state()
+    first, last = method.participants(0)
+    momentum, updates = {}, []
+    for client in (first, last):
+        task = LocalTask(method.setting, method.recipe, client, 0, state.model, {}, {}, momentum)
+        updates.append(task.run())
+        momentum = updates[-1].momentum
+    after = method.round(state).state
+    assert after.momentum.keys() == momentum.keys()
+    assert all(torch.equal(after.momentum[name], value) for name, value in momentum.items())
 
 
 def test_a_state_survives_its_file():

@@ -24,7 +24,7 @@ def features():
 
 
 def test_fpl_is_counted_as_by_hand(features):
-    found = next(line for line in label_quality(features, (0.1,), (4,)) if line["labeller"] == "FPL")
+    found = next(line for line in label_quality(features, (0.1,), (4,)) if line["labeller"] == "FPL, few")
     selected = right = 0
     for shard in dirichlet_partition(features.labels.numpy(), features.labels.numpy(), 5, 0.1, 4):
         by_class: dict[int, list[tuple[float, bool]]] = {}
@@ -44,7 +44,15 @@ def test_fpl_is_counted_as_by_hand(features):
 def test_every_labeller_sees_every_client(features):
     table = pd.DataFrame(label_quality(features, (0.1, 0.05), (0, 1)))
     assert table.groupby(["beta", "seed"])["labeller"].apply(list).map(tuple).nunique() == 1
-    assert (table.loc[table["labeller"] == "argmax", "n_selected"] == 300).all()
+    assert (table.loc[table["labeller"].isin(["argmax", "FPL"]), "n_selected"] == 300).all()
+    assert table.groupby("labeller")["set_size"].count().loc[lambda n: n > 0].index.tolist() == ["CPL", "CPL, few"]
+
+
+def test_real_scores_give_the_label_accuracies_of_the_paper_roughly_and_in_its_order():
+    found = measured_clip_labels().groupby("labeller")["label_accuracy"].mean()
+    printed = {"FPL": 0.906, "CPL": 0.913, "CoPL": 0.957}  # supplement Table 3, CIFAR-10, both β
+    assert found["FPL"] < found["CPL"] < found["CoPL"]
+    assert all(abs(found[name] - value) < 0.04 for name, value in printed.items())
 
 
 @pytest.mark.skipif(not FILE.is_file(), reason="needs stored features of OpenAI's CLIP, which are not shipped")

@@ -88,7 +88,7 @@ def test_what_is_sent_at_the_sizes_of_vit_b_32(method, aggregate, modalities, fl
     shapes = {"text": (16, 512), "visual": (11, 5, 768), "text_local": (16, 512)}
     shared = configure("paper", method=method, aggregate=aggregate, modalities=modalities).shared
     assert sum(torch.Size(shapes[part]).numel() for part in shared) == floats
-    own = {"text": 2 * 64, "visual": 3 * 1 * 96}
+    own = {"text": 2 * 64, "visual": 3 * 1 * 64}
     setup = small(method=method, aggregate=aggregate, modalities=modalities, rounds=2, refresh_every=2)
     _, rows = after(setup, 2)
     counts = 8 * 2 * 10 if method == "FedCoPL" else 0
@@ -175,7 +175,7 @@ def test_exchanged_texts_are_tested_on_every_shard(changes):
     mean = torch.einsum("k,k...->...", weights / weights.sum(), state.clients[part].double()).float()
     same = replace(state, clients={**state.clients, part: mean.expand_as(state.clients[part])})
     found = ClientModels(method.setting, same).evaluate(everywhere=False).per_client
-    assert list(found) == pytest.approx(rows[1]["exchange_mean"], abs=0.02)  # a rounding may flip one image
+    assert list(found) == pytest.approx(rows[1]["exchange_mean"], abs=0.035)  # a rounding may flip one of 30 images
 
 
 def test_shared_texts_are_not_exchanged():
@@ -198,14 +198,14 @@ def test_text_drift_is_also_measured_from_the_mean():
 def test_a_side_that_is_not_trained_is_plain_clip():
     method = small(modalities="text")
     state = method.initial_state()
-    assert state.clients["visual"].shape == (2, 3, 0, 96)
+    assert state.clients["visual"].shape == (2, 3, 0, 64)
     features = method.setting.scorer.known_images(method.setting.tokens[:5], state.clients["visual"][0])
     images = method.setting.clip.to_input(method.setting.dataset.images[:5])
     with torch.no_grad():
         plain = method.setting.clip.model.encode_image(images, normalize=True)
     assert (features - plain).abs().max() <= 1e-5
     visual = small(modalities="visual")
-    no_vectors = torch.zeros(3, 0, 96)
+    no_vectors = torch.zeros(3, 0, 64)
     logits = visual.setting.scorer.logits(features, visual.setting.scorer.texts({"text": torch.zeros(2, 64)}))
     assert (logits - method.setting.zero_shot_logits[:5]).abs().max() <= 1e-3
     assert no_vectors.numel() == 0

@@ -7,7 +7,7 @@ from made_up_runs import World
 
 from fedcopl_lab._files import to_json
 from fedcopl_lab.config import PromptConfig, run_key
-from fedcopl_lab.paper import _stored_runs, claim_lines, judge_claim, judged_claims
+from fedcopl_lab.paper import _stored_runs, _verdicts, claim_lines, judge_claim, judged_claims
 from fedcopl_lab.paper._judge import Judgement
 from fedcopl_lab.paper._stored_runs import StoredRuns
 from fedcopl_lab.paper.statistics import STATISTICS
@@ -16,7 +16,7 @@ from fedcopl_lab.store import Store
 
 @pytest.fixture
 def evidence_of(tmp_path, monkeypatch) -> Callable[..., StoredRuns]:
-    """World -> the evidence of its stored runs, written into run folders when they are asked for."""
+    """World -> the evidence of its stored runs, written into run folders when they are asked for; no gates."""
     store = Store(tmp_path / "world")
 
     def build(world: World, profile: str = "smoke", seeds: Sequence[int] = (0, 1, 2)) -> StoredRuns:
@@ -35,8 +35,9 @@ def evidence_of(tmp_path, monkeypatch) -> Callable[..., StoredRuns]:
                 (folder / "result.json").write_text(to_json({"round": rows[-1]["round"]}))
             return key
 
+        monkeypatch.setattr(_verdicts, "gates", lambda profile, rows: None)
         monkeypatch.setattr(_stored_runs, "key_of", key_of)
-        monkeypatch.setattr(_stored_runs, "_are_here", lambda config: True)
+        monkeypatch.setattr(_stored_runs, "has_key", lambda config: True)
         return StoredRuns(profile, store, seeds)
 
     return build

@@ -31,6 +31,8 @@ def sage_row(number: int, accuracy: float = 0.5, **changes: Any) -> dict[str, An
             "n_labelled": [6, 6, None], "n_pool": [60, 60, None], "mix_entropy": [1.0, 2.0, None],
             "local_entropy": [0.5, 0.8, None], "end_entropy": [0.4, 0.6, None], "end_information": [0.5, 1.0, None],
             "start_distance": [0.4, 0.3, None], "end_distance": [0.2, 0.1, None],
+            "labelled_mix_entropy": [0.9, 1.8, None], "end_printed": [-0.8, -1.5, None],
+            "start_batch_labelled_distance": [0.4, 0.3, None], "end_batch_labelled_distance": [0.2, 0.1, None],
             "end_accuracy": [0.6, 0.5, None], "end_confidence": [0.8, 0.7, None],
         },
     }  # fmt: skip

@@ -72,7 +72,10 @@ def test_judged_claims_say_interval_seeds_cells_and_runs(evidence_of) -> None:
     assert (line["n_seeds"], line["cells"], line["k_of_m"]) == (3, 2, 2)
     assert line["low"] <= line["difference"] <= line["high"]
     assert len(line["runs"].split()) == 3 * 2 * 10  # seeds, columns, rows
-    assert line["note"] == "The label skews of digits stand for the paper's data sets."
+    assert line["note"] == (
+        "The label skews of digits stand for the paper's data sets. The interval leaves out the sampling of test "
+        "images: these runs stored no result per image."
+    )
 
 
 def test_cells_that_are_not_stored_are_left_out_and_named(evidence_of) -> None:

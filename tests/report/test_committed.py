@@ -8,7 +8,8 @@ import pytest
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.paper import ITEMS, find_items, measured
 from fedcopl_lab.report import draw_committed, write_committed
-from fedcopl_lab.report._page import comparable, drawable
+from fedcopl_lab.report._committed import drawable
+from fedcopl_lab.report._save import comparable
 
 MINI = Path(__file__).resolve().parents[2] / "figures" / "mini"
 
@@ -20,10 +21,13 @@ def part_of(name, cells):
     return item, pd.DataFrame(lines)
 
 
-def test_a_column_of_one_row_is_left_out():
+@pytest.mark.parametrize(("n_rows", "drawn"), [(1, False), (5, False), (6, True), (10, True)])
+def test_a_column_of_few_rows_is_left_out(n_rows, drawn):
+    [item] = find_items(["main Table 1"])
+    rows = list(dict.fromkeys(cell.series for cell in item.cells("mini")))
     one, other = "CIFAR-10, β = 0.1", "CIFAR-100, β = 0.1"
-    item, lines = part_of("main Table 1", [("PromptFL + FPL", one), ("FedCoPL", one), ("FedCoPL", other)])
-    assert set(comparable(item, lines, "mini")["column"]) == {one}
+    item, lines = part_of(item.id, [*((row, one) for row in rows[:n_rows]), (rows[0], other)])
+    assert set(comparable(item, lines, "mini")["column"]) == ({one} if drawn else set())
 
 
 def test_a_whole_item_is_drawn_even_with_one_row():

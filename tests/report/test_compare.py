@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcopl_lab import FedCoPLError
+from fedcopl_lab.config import configure
 from fedcopl_lab.paper import claims
-from fedcopl_lab.report import _compare, against_committed, beside, committed_beside, gaps, readable
+from fedcopl_lab.report import _compare, against_committed, agreement_text, beside, committed_beside, gaps, readable
 
 
 def test_printed_columns_hold_printed_numbers_and_measured_columns_measured_ones(made_up) -> None:
@@ -115,7 +116,7 @@ def test_the_same_numbers_are_exact_whatever_their_order(made_up) -> None:
     numbers = made_up("fedcopl_main_fig2")
     found = against_committed(numbers, numbers.sample(frac=1, random_state=1))
     assert set(found["verdict"]) == {"exact"}
-    assert (found["n"] == 3 * 4).all()
+    assert (found["n"] == 3 * configure("smoke").rounds).all()
     assert len(found) == 2 * 4
 
 
@@ -152,6 +153,21 @@ def test_only_common_seeds_are_compared_and_lonely_cells_are_named(made_up) -> N
         "neither": {"only committed"},
     }
     assert set(found[found["verdict"] == "exact"]["n"]) == {1}
+
+
+def test_of_mixed_numbers_those_computed_here_are_compared_with_the_same_runs(made_up) -> None:
+    numbers = made_up("fedcopl_main_table6")
+    here = (numbers["seed"] == 0) & (numbers["series"] != "neither")
+    mixed = numbers.assign(origin=here.map({True: "computed here", False: "committed"}))
+    mixed.loc[~here, "value"] = 7.0
+    found = against_committed(mixed, numbers)
+    assert set(found["verdict"]) == {"exact"}
+    assert set(found["n"]) == {1}
+    assert "neither" not in set(found["series"])
+    assert agreement_text(found).startswith(f"{len(found)} cells: {len(found)} equal to the last bit, 0 within")
+    nothing = against_committed(mixed[~here], numbers)
+    assert nothing.empty
+    assert agreement_text(nothing).startswith("0 cells: 0 equal")
 
 
 def test_a_cell_that_only_other_seeds_have_is_not_missing(made_up) -> None:

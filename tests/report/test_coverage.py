@@ -14,7 +14,6 @@ MINI = sorted(measured_runs("mini")["key"])
 @pytest.fixture
 def committed(monkeypatch):
     """Makes as if just these runs were committed."""
-    monkeypatch.delenv("FEDCOPL_LAB_SEEDS", raising=False)
 
     def these(keys: list[str]) -> None:
         monkeypatch.setattr(_overview, "measured_runs", lambda profile: pd.DataFrame({"key": keys}))
@@ -60,12 +59,6 @@ def test_a_missing_column_is_named_whole(committed) -> None:
     [item] = find_items(["fedcopl_main_table1"])
     committed([key_of(config) for cell, config in item.runs("mini") if cell.column != "CIFAR-100, β = 0.1"])
     assert coverage("mini").loc[item.id, "not_run"] == "All of CIFAR-100, β = 0.1"
-
-
-def test_the_bound_on_seeds_changes_nothing(monkeypatch) -> None:
-    before = coverage_markdown("mini")
-    monkeypatch.setenv("FEDCOPL_LAB_SEEDS", "1")
-    assert coverage_markdown("mini") == before
 
 
 def test_every_item_has_a_line_and_the_sum_is_last() -> None:

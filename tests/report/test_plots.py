@@ -7,28 +7,13 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 
 from fedcopl_lab import FedCoPLError
-from fedcopl_lab.paper import ITEMS
 from fedcopl_lab.report import draw, label_skew, style
-from fedcopl_lab.report.looks import DOUBLE, SINGLE, file_bytes, new_figure
-
-IDS = [item.id for item in ITEMS]
+from fedcopl_lab.report.looks import SINGLE, file_bytes, new_figure
 
 
 def texts_of(figure) -> list[str]:
     figure.canvas.draw()
     return [text.get_text() for text in figure.findobj(mpl.text.Text) if text.get_text().strip() and text.get_visible()]
-
-
-@pytest.mark.parametrize("name", IDS)
-def test_every_item_fills_both_columns_and_nothing_leaves_the_picture(name, picture) -> None:
-    figure = picture(name)
-    inked = figure.get_tightbbox(figure.canvas.get_renderer())
-    width, height = figure.get_size_inches()
-    assert width == DOUBLE
-    assert inked.x0 >= -0.02
-    assert inked.y0 >= -0.02
-    assert inked.x1 <= width + 0.02
-    assert inked.y1 <= height + 0.02
 
 
 @pytest.mark.parametrize(
@@ -70,13 +55,14 @@ def test_the_table_picture_says_what_was_measured_and_keeps_the_printed_apart(al
     figure = draw("fedcopl_main_table1", numbers)
     texts = texts_of(figure)
     assert "Measured here (smoke: handwritten digits, tiny CLIP; 3 seeds)" in texts
-    assert "Printed in the paper" in texts
+    assert "Printed in the paper (ViT-B/32)" in texts
     own = numbers.query("series == 'FedCoPL' and column == 'β = 0.1' and metric == 'accuracy'")["value"]
     assert f"{100 * own.mean():.1f} ± {100 * own.std(ddof=1):.1f}" in texts
     *measured, printed = figure.findobj(mpl.axes.Axes)
-    drawn = {float(x) for axes in measured for line in axes.lines for x in np.atleast_1d(line.get_xdata())}
-    assert 72.49 not in drawn  # the paper's average of FedCoPL
-    assert 72.49 in {float(x) for line in printed.lines for x in np.atleast_1d(line.get_xdata())}
+    lines = [[line for axes in some for line in axes.lines] for some in (measured, [printed])]
+    drawn, there = ([round(float(x), 2) for line in own for x in np.atleast_1d(line.get_xdata())] for own in lines)
+    assert 12.3 not in drawn  # the paper's average of FedCoPL, 72.49, less that of CLIP, 60.19
+    assert 12.3 in there
 
 
 def test_drift_panel_names_its_reference_lines(all_numbers) -> None:

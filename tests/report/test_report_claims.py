@@ -7,15 +7,17 @@ import pytest
 from test_report_files import Page
 
 from fedcopl_lab import FedCoPLError
-from fedcopl_lab.paper import discrepancies, find_items, judged_claims
-from fedcopl_lab.report import claim_text, write_report
-from fedcopl_lab.report._claims import SYMBOLS, claim_tables
+from fedcopl_lab.paper import VERDICTS, discrepancies, find_items, judged_claims, seeds_for
+from fedcopl_lab.report import claim_text, many_tests, seeds_needed, write_report
+from fedcopl_lab.report._claims import SYMBOLS, claim_tables, gate_lines
 from fedcopl_lab.report._page import render
 
 
 def claims_section(verdicts: pd.DataFrame | None, elsewhere: dict[str, pd.DataFrame] | None = None) -> str:
     tables = [] if verdicts is None else claim_tables(verdicts, elsewhere)
-    return render("claims.html.j2", claims=tables, discrepancies=discrepancies().to_dict("records"))
+    return render(
+        "claims.html.j2", claims=tables, gates=gate_lines("smoke"), discrepancies=discrepancies().to_dict("records")
+    )
 
 
 @pytest.fixture
@@ -23,7 +25,8 @@ def made_up_verdicts() -> pd.DataFrame:
     """Three judged claims and the rest untested; nothing here was measured."""
     table = judged_claims()[["number", "claim"]].assign(
         verdict="not tested", statistic="", n_seeds=0, cells=0, k_of_m=0, difference=math.nan, low=math.nan,
-        high=math.nan, unit="points", runs="", note="No run.",
+        high=math.nan, unit="points", runs="", note="No run.", p=math.nan, spread=math.nan, image_error=0.0,
+        paper_effect=math.nan, excludes_paper="",
     )  # fmt: skip
     for place, verdict in enumerate(("holds", "does not hold", "within noise")):
         table.loc[place, ["verdict", "statistic", "note"]] = [verdict, f"+{place}.5 points [0.1, 9.9]", "A <note>."]
@@ -33,8 +36,8 @@ def made_up_verdicts() -> pd.DataFrame:
 def test_counts_and_tables_cover_every_claim_of_each_paper(made_up_verdicts) -> None:
     fedcopl, sage = claim_tables(made_up_verdicts)
     assert (fedcopl["name"], sage["name"]) == ("FedCoPL", "SAGE")
-    assert dict(fedcopl["counts"]) == {"holds": 1, "does not hold": 1, "within noise": 1, "not tested": 42}
-    assert dict(sage["counts"]) == {"holds": 0, "does not hold": 0, "within noise": 0, "not tested": 38}
+    assert fedcopl["counts"] == list(zip(VERDICTS, (1, 1, 1, 0, 42), strict=True))
+    assert sage["counts"] == list(zip(VERDICTS, (0, 0, 0, 0, 38), strict=True))
     numbers = [line["number"] for table in (fedcopl, sage) for line in table["judged"] + table["untested"]]
     assert sorted(numbers) == list(range(1, 84))
 
@@ -94,6 +97,28 @@ def test_text_for_a_notebook_has_the_claims_asked_for_in_that_order(made_up_verd
     assert "measured: +0.5 points [0.1, 9.9]; 0 seeds" in first
     assert first.endswith("A <note>.")
     assert max(map(len, first.splitlines())) <= 110
+
+
+def test_the_papers_effect_and_the_seeds_needed_stand_beside_a_claim(made_up_verdicts) -> None:
+    table = made_up_verdicts.copy()
+    table.loc[0, ["spread", "paper_effect", "excludes_paper"]] = [2.4, -2.4, "yes"]
+    told = " ".join(claim_text(table, [1]).split())
+    assert "paper's effect -2.4 points, left out by the interval; 7 seeds for an interval narrower than 2.4" in told
+    assert seeds_needed(1, verdicts=table) == seeds_needed(1, effect=2.4, verdicts=table) == 7
+    table.loc[13, "spread"] = 1.0
+    assert seeds_needed(14, verdicts=table) == seeds_for(1.0, 2.0), "a claim of no difference takes its margin"
+    for claim, message in ((2, "claim 2 has no spread"), (99, "claim 99 has no spread"), ([1.0], "two seeds or more")):
+        with pytest.raises(FedCoPLError, match=message):
+            seeds_needed(claim, verdicts=table)
+
+
+def test_one_line_counts_what_stays_when_all_claims_are_counted(made_up_verdicts) -> None:
+    table = made_up_verdicts.assign(low=0.0, high=1.0)
+    table.loc[[0, 1, 2], "p"] = [0.001, 0.03, 0.6]
+    said = "Of 3 tested differences 2 are significant at 5 % each, 2 after Benjamini-Hochberg, 1 after Holm."
+    assert many_tests(table) == said
+    assert said in Page(claims_section(table)).text
+    assert many_tests(made_up_verdicts) == ""
 
 
 def test_a_claim_without_a_verdict_is_refused(made_up_verdicts) -> None:

@@ -16,7 +16,7 @@ from fedcopl_lab.report import draw, save_item, write_report
 from fedcopl_lab.report._page_tables import measured_table, printed_tables
 from fedcopl_lab.report.looks import file_bytes
 
-VOID = {"meta", "link", "img", "br", "hr", "input"}
+VOID = {"meta", "link", "img", "br", "hr", "input", "source"}
 
 
 class Page(HTMLParser):
@@ -49,13 +49,11 @@ class Page(HTMLParser):
 
 
 @pytest.mark.parametrize("item", ITEMS, ids=lambda item: item.id)
-def test_every_item_has_its_files_and_they_come_out_the_same(item, all_numbers, all_runs, tmp_path) -> None:
+def test_every_item_has_its_files(item, all_numbers, all_runs, tmp_path) -> None:
     paths = save_item(item, all_numbers[item.id], all_runs, tmp_path / "a" / "b")
-    expected = {"pdf", "png", "json"} | ({"csv"} if item.reads != "nothing" else set())
+    expected = {"pdf", "png", "json", "caption.txt"} | ({"csv"} if item.reads != "nothing" else set())
     expected |= {"tex"} if item.reads in ("final", "first") else set()
     assert {path.name for path in paths} == {f"{item.id}.{suffix}" for suffix in expected}
-    again = save_item(item.id, all_numbers[item.id], all_runs, tmp_path / "again")
-    assert [path.read_bytes() for path in paths] == [path.read_bytes() for path in again]
 
 
 def test_provenance_names_runs_seeds_and_command(all_numbers, all_runs, tmp_path) -> None:
@@ -86,7 +84,7 @@ def test_the_report_is_one_well_formed_file_that_needs_nothing_else(full_report)
     path, html = full_report, full_report.read_text(encoding="utf-8")
     page = Page(html)
     assert path.name == "report.html"
-    assert not page.all("script")
+    assert page.all("script") == [{"type": "application/json", "id": "cells"}, {}], "its own, in the file"
     outside = [value for _, attrs in page.tags for name, value in attrs.items() if name in ("src", "href")]
     assert all(value.startswith(("data:", "#")) for value in outside)
     assert "http" not in re.sub(r"base64,[^\"]*", "", html)
@@ -109,7 +107,7 @@ def test_times_of_runs_change_no_tracked_file(all_numbers, all_runs, tmp_path) -
         save_item(name, all_numbers[name], runs, tmp_path / folder)
         write_report(tmp_path / folder, find_items([name]), all_numbers, runs)
     first, second = ({path.name: path.read_bytes() for path in (tmp_path / part).iterdir()} for part in "ab")
-    assert len(first) == 6
+    assert len(first) == 7
     assert first == second
 
 
@@ -163,9 +161,47 @@ def test_markup_in_a_name_stays_text(made_up, all_runs, tmp_path) -> None:
     runs = all_runs.assign(hardware='"><img src=x onerror=alert(1)>')
     html = write_report(tmp_path, find_items(["fedcopl_main_table6"]), numbers, runs).read_text(encoding="utf-8")
     page = Page(html)
-    assert not page.all("script")
+    assert len(page.all("script")) == 2
     assert len(page.all("img")) == 1
     assert evil in page.text
+
+
+def test_files_that_lie_beside_the_page_can_be_taken_from_it(all_numbers, all_runs, tmp_path) -> None:
+    name = "fedcopl_main_table6"
+    paths = save_item(name, all_numbers[name], all_runs, tmp_path)
+    page = Page(write_report(tmp_path, find_items([name]), all_numbers, all_runs).read_text(encoding="utf-8"))
+    assert {attrs["href"] for attrs in page.all("a") if "download" in attrs} == {path.name for path in paths}
+
+
+def test_every_measured_number_says_where_it_comes_from(all_numbers, all_runs, full_report) -> None:
+    html = full_report.read_text(encoding="utf-8")
+    known = json.loads(re.search(r'id="cells">(.*?)</script>', html, flags=re.S)[1])
+    shown = [attrs["data-cell"] for attrs in Page(html).all("button") if "data-cell" in attrs]
+    there = {name for cells in known["cells"].values() for name in cells}
+    assert len(shown) > 200
+    assert {cell for cell in shown if not cell.endswith(" / manifest")} <= there
+    numbers = all_numbers["fedcopl_main_table1"].query("series == 'FedCoPL' and column == 'β = 0.05'")
+    cell = known["cells"]["fedcopl_main_table1"]["FedCoPL / β = 0.05"]
+    assert set(cell["runs"]) == set(numbers["key"])
+    assert cell["config"] == "fedcopl-lab run --profile smoke --method FedCoPL --set beta=0.05"
+    seed, machine = known["runs"][cell["runs"][0]]
+    assert seed == 0
+    assert known["machines"][machine] == ["a machine, 1 thread(s)", "numpy=2.0"]
+
+
+def test_a_lead_within_noise_is_not_told_as_one(made_up, all_runs, tmp_path) -> None:
+    (item,) = find_items(["fedcopl_main_table1"])
+    numbers = made_up(item.id)
+    numbers["value"] = 0.5 + 0.1 * numbers["seed"]
+    for change, words in ((0.01, "within noise"), (0.0, "")):
+        own = numbers["series"] == "FedCoPL"
+        own_numbers = numbers.assign(value=numbers["value"] + own * (0.05 + change * (numbers["seed"] - 1) * 9))
+        html = write_report(tmp_path, [item], own_numbers, all_runs).read_text(encoding="utf-8")
+        card = Page(
+            html[html.index('class="card"') - 5 : html.index("</p>", html.index('class="card"')) + 4] + "</div>"
+        )
+        assert ("within noise" in card.text) == bool(words)
+        assert ("points ahead of</strong>" in html) == (not words)
 
 
 def test_a_report_of_the_overview_alone_needs_no_runs(all_numbers, all_runs, tmp_path) -> None:

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
-from fedcopl_lab.report import draw, save, table
+from fedcopl_lab.report import save, table, write_committed
 from fedcopl_lab.report.looks import DOUBLE, SINGLE
 
 ITEM = "fedcopl_main_table6"
@@ -22,12 +22,12 @@ def pdf_width(content: bytes) -> float:
 def test_every_kind_of_an_item_comes_out_the_same_twice(made_up, tmp_path) -> None:
     kinds = ("pdf", "svg", "png", "tex", "csv")
     first, second = (save(ITEM, tmp_path / part / "six", kinds, made_up(ITEM)) for part in "ab")
-    assert [path.name for path in first] == [f"six.{kind}" for kind in kinds]
+    assert [path.name for path in first] == [*(f"six.{kind}" for kind in kinds), "six.caption.txt"]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
 def test_letters_are_in_the_files(made_up, tmp_path) -> None:
-    pdf, svg = save(ITEM, tmp_path / "six", ("pdf", "svg"), made_up(ITEM))
+    pdf, svg, _ = save(ITEM, tmp_path / "six", ("pdf", "svg"), made_up(ITEM))
     content = pdf.read_bytes()
     assert b"/FontFile2" in content, "TrueType, embedded"
     assert b"/Type3" not in content
@@ -36,12 +36,36 @@ def test_letters_are_in_the_files(made_up, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(("width", "inches"), [("single", SINGLE), ("double", DOUBLE)])
-def test_a_figure_takes_the_width_of_a_template_and_is_left_as_it_was(width, inches, made_up, tmp_path) -> None:
-    figure = draw(ITEM, made_up(ITEM))
-    before = tuple(figure.get_size_inches())
-    (path,) = save(figure, tmp_path / "f.pdf", width=width)
+@pytest.mark.parametrize("name", [ITEM, "fedcopl_main_fig2"])
+def test_an_item_takes_the_width_of_a_template(name, width, inches, tmp_path) -> None:
+    path, _ = save(name, tmp_path / "f.pdf", width=width, font="serif")
     assert pdf_width(path.read_bytes()) == pytest.approx(inches, abs=0.01)
-    assert tuple(figure.get_size_inches()) == before
+    assert b"STIX" in path.read_bytes()
+
+
+def test_a_table_is_typeset_and_its_heading_goes_into_the_caption(tmp_path) -> None:
+    path, caption = save(ITEM, tmp_path / "six.svg")
+    with_heading, _ = save(ITEM, tmp_path / "more.svg", heading=True, paper=True)
+    assert with_heading.stat().st_size > 1.5 * path.stat().st_size
+    words = caption.read_text(encoding="utf-8")
+    for part in (
+        "main Table 6",
+        "smoke: handwritten digits, tiny CLIP; 3 seeds",
+        "Seeds: 0, 1, 2",
+        "n = 3",
+        "t-interval",
+    ):
+        assert part in words
+
+
+@pytest.mark.parametrize("profile", ["smoke", "mini"])
+@pytest.mark.parametrize("name", ["fedcopl_main_table1", "sage_main_fig2a"])
+def test_an_author_gets_the_file_that_is_committed(name, profile, tmp_path) -> None:
+    """The same picture, whether saved alone or written with all others."""
+    write_committed(tmp_path / "all", profile, lab.paper.find_items([name]))
+    saved = save(name, tmp_path / "one" / name, ("pdf", "csv"), profile=profile)
+    assert [path.name for path in saved] == [f"{name}.pdf", f"{name}.csv", f"{name}.caption.txt"]
+    assert [path.read_bytes() for path in saved] == [(tmp_path / "all" / path.name).read_bytes() for path in saved]
 
 
 def test_an_item_alone_is_drawn_from_the_committed_numbers(tmp_path) -> None:
@@ -54,10 +78,12 @@ def test_an_item_alone_is_drawn_from_the_committed_numbers(tmp_path) -> None:
 def test_what_cannot_be_written_is_said_and_nothing_is_left_behind(made_up, tmp_path) -> None:
     figure = Figure()
     for what, to, more, saying in (
-        (ITEM, "a.pdf", {"kinds": ("png",)}, r"ends in \.pdf but kinds=\('png',\)"),
-        (ITEM, "a", {"kinds": ("pfd",)}, "kind 'pfd' cannot be written; did you mean 'pdf'"),
+        (ITEM, "a.pdf", {"formats": ("png",)}, r"ends in \.pdf but formats=\('png',\)"),
+        (ITEM, "a", {"formats": ("pfd",)}, "format 'pfd' cannot be written; did you mean 'pdf'"),
         (figure, "a.tex", {}, r"no numbers for \.tex; pass the item"),
-        (figure, "a.pdf", {"width": "triple"}, "expected one of single, double"),
+        (ITEM, "a.pdf", {"width": "triple"}, "expected one of single, double"),
+        (ITEM, "a.pdf", {"font": "comic"}, "expected one of sans, serif"),
+        (figure, "a.pdf", {"width": "single"}, "keeps the width and font that it was drawn with"),
         ("fedcopl_main_fig2", "a.tex", {}, "fedcopl_main_fig2 is no table"),
         ("fedcopl_main_fig99", "a.pdf", {}, "unknown item"),
     ):

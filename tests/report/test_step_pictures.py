@@ -5,7 +5,7 @@ import pytest
 from jaxtyping import TypeCheckError
 
 from fedcopl_lab import FedCoPLError
-from fedcopl_lab.report import bars, confusion, curves, prompt_maps
+from fedcopl_lab.report import arrows, bars, confusion, curves, prompt_maps
 
 
 def test_confusion_counts_every_pair_and_both_margins() -> None:
@@ -45,3 +45,13 @@ def test_bad_input_is_named() -> None:
         curves({}, "", "")
     with pytest.raises(FedCoPLError, match="no prompt"):
         prompt_maps({})
+
+
+def test_arrows_show_every_move_and_their_average() -> None:
+    figure = arrows({"right angle": [[1.0, 0.0], [0.0, 1.0]], "alike": [[2.0, 0.0], [2.0, 0.0]]})
+    one, other = figure.axes
+    assert [text.xy for text in one.texts] == [(1.0, 0.0), (0.0, 1.0)]
+    assert one.lines[0].get_xydata().tolist() == [[0, 0], [0.5, 0.5]]
+    assert one.get_xlim() == other.get_xlim()
+    with pytest.raises(FedCoPLError, match="a pair"):
+        arrows({"three numbers": [[1.0, 0.0, 2.0]]})

@@ -73,3 +73,11 @@ def test_shards_are_left_as_they_are():
 def test_refuses_a_federation_without_test_images(refused):
     with refused("none of the 2 clients", "expected at least one"):
         evaluate(predictor, [SHARDS[1], SHARDS[1]], LABELS)
+
+
+def test_each_test_image_is_told_and_gives_the_accuracy() -> None:
+    shards = [Shard(train=np.array([], dtype=int), test=np.array(test, dtype=int)) for test in ([0, 3], [1, 2, 4], [])]
+    labels = torch.tensor([0, 1, 0, 1, 0])
+    result = evaluate(lambda client, indices: indices * 0 + client, shards, labels)
+    assert result.right == ("10", "100", "")
+    assert result.per_client[:2] == pytest.approx((0.5, 1 / 3))

@@ -11,6 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedcopl_lab import filter_confident
+from fedcopl_lab.steps import class_log_odds, entropy, log_odds
+
+
+@pytest.mark.parametrize("n", [0, 1, 70, 3000])
+def test_portions_change_no_number(n):
+    logits = 20 * torch.randn(n, 100, generator=torch.Generator().manual_seed(n))
+    wide = logits.double()
+    log_p = wide.log_softmax(dim=1)
+    assert torch.equal(entropy(logits), -(log_p.exp() * log_p).sum(dim=1))
+    top, best = wide.max(dim=1)
+    assert torch.equal(log_odds(logits), top - wide.scatter(1, best[:, None], -torch.inf).logsumexp(dim=1))
+    odds = (log_p - torch.log1p(-log_p.exp().clamp(max=1 - 1e-12))).scatter(1, best[:, None], log_odds(logits)[:, None])
+    assert torch.equal(class_log_odds(logits), odds)
 
 
 def exact_log_odds_and_entropy(row):

@@ -88,35 +88,76 @@ def test_sets_of_one_class_train_as_hard_labels_and_wider_ones_do_not(small):
     assert (hard.text - doubtful.text).abs().max() > 1e-4
 
 
-def test_pfedprompt_adds_the_votes_of_its_cache(small):
-    config = config_of("pFedPrompt", cache_weight=2.0, cache_sharpness=3.0)
+def slow_votes(features, keys, labels, own, summed):
+    """Image by image; ``own`` is each image's place in the cache, None for one that is not in it."""
+    votes = []
+    for feature, place in zip(features, own, strict=True):
+        near = torch.exp(-3 * (1 - keys @ feature))
+        line = []
+        for c in range(3):
+            of_class = [i for i, label in enumerate(labels.tolist()) if label == c and (summed or i != place)]
+            total = sum((near[i] for i in of_class), torch.zeros((), dtype=near.dtype))
+            line.append(total if summed else 16 * total / max(len(of_class), 1))
+        votes.append(torch.stack(line))
+    return 2 * torch.stack(votes)
+
+
+PLACES = [{image: i for i, image in enumerate(LABELS.indices.tolist())}.get(image) for image in range(9)]
+
+
+@pytest.mark.parametrize("votes", ["mean", "sum"])
+def test_pfedprompt_adds_the_votes_of_its_cache(small, votes):
+    config = config_of("pFedPrompt", cache_weight=2.0, cache_sharpness=3.0, cache_votes=votes)
     state, scorer = start_of(small), Scorer(small.prompted, config)
     cache = scorer.cache(small.images, state.visual, LABELS)
     features = small.prompted.image_features(small.images, state.visual)
-    found = scorer.logits(scorer.images(small.images, state.visual), scorer.texts({"text": state.text}), cache)
-    expected = small.plain_logits(small.images, state.text, state.visual).clone()
-    for x in range(9):
-        for i, label in zip(LABELS.indices.tolist(), LABELS.labels.tolist(), strict=True):
-            expected[x, label] += 2 * torch.exp(-3 * (1 - features[x] @ features[i]))
-    assert (found - expected).abs().max() <= 1e-10
-    assert scorer.cache(small.images, state.visual, LABELS).keys.requires_grad is False
+    halves = scorer.images(small.images, state.visual), scorer.texts({"text": state.text})
+    plain = small.plain_logits(small.images, state.text, state.visual)
+    for own, places in ((None, [None] * 9), (torch.arange(9), PLACES)):
+        expected = slow_votes(features, features[LABELS.indices], LABELS.labels, places, votes == "sum")
+        assert (scorer.logits(*halves, cache, own) - plain - expected).abs().max() <= 1e-10
+    assert cache.keys.requires_grad is False
     update = trained(small, config, state)
     assert not torch.equal(update.text, trained(small, config_of()).text)
-    without = trained(small, config_of("pFedPrompt", cache_weight=0.0))
+    without = trained(small, config_of("pFedPrompt", cache_weight=0.0, cache_votes=votes))
     assert torch.equal(without.text, trained(small, config_of()).text)
 
 
-def test_the_cache_is_frozen_when_the_round_starts(small):
+def test_a_class_with_many_cached_images_has_no_louder_vote(small):
+    """A client may cache thousands of images of one class: their sum drowns the prompts, their mean does not."""
+    many = PseudoLabels(LABELS.indices.repeat(200), LABELS.labels.repeat(200))
+    features = small.prompted.image_features(small.images, start_of(small).visual)
+    for votes, grows in (("mean", False), ("sum", True)):
+        config = config_of("pFedPrompt", cache_votes=votes)
+        once, often = (ImageCache.of(features[one.indices], one, 3, config).votes(features) for one in (LABELS, many))
+        assert torch.allclose(often, once * (200 if grows else 1), atol=1e-9)
+
+
+def test_a_class_without_cached_images_has_no_vote_and_no_gradient_of_it():
+    labels = PseudoLabels(torch.tensor([4]), torch.tensor([1]))
+    cache = ImageCache.of(torch.tensor([[1.0, 0.0]]), labels, 3, config_of("pFedPrompt", cache_sharpness=2.0))
+    feature = torch.tensor([[0.6, 0.8]], requires_grad=True)
+    votes = cache.votes(feature, torch.tensor([-1]))
+    assert votes[0, [0, 2]].tolist() == [0.0, 0.0]
+    votes.sum().backward()
+    assert feature.grad.isfinite().all()
+    assert cache.votes(feature, torch.tensor([4])).tolist() == [[0.0, 0.0, 0.0]], "alone in its class"
+
+
+@pytest.mark.parametrize("votes", ["mean", "sum"])
+def test_the_cache_is_frozen_when_the_round_starts(small, votes):
     """By hand: the keys stay those of the first prompt while the visual prompt moves."""
-    config = replace(config_of("pFedPrompt", **whole_batch()), batch_size=7)
+    changes = whole_batch(cache_weight=2.0, cache_sharpness=3.0, cache_votes=votes)
+    config = replace(config_of("pFedPrompt", **changes), batch_size=7)
     state = start_of(small)
     with torch.no_grad():
         keys = small.prompted.image_features(small.images[LABELS.indices], state.visual)
 
     def loss_of(batch, text, visual):
         images = small.images[LABELS.indices[batch]]
-        votes = (-5.5 * (1 - small.prompted.image_features(images, visual) @ keys.T)).exp()
-        logits = small.plain_logits(images, text, visual) + votes @ F.one_hot(LABELS.labels, 3).double()
+        features = small.prompted.image_features(images, visual)
+        added = slow_votes(features, keys, LABELS.labels, batch.tolist(), votes == "sum")
+        logits = small.plain_logits(images, text, visual) + added
         return F.cross_entropy(logits, LABELS.labels[batch])
 
     assert_descends(trained(small, config, state), state, loss_of)
@@ -124,8 +165,30 @@ def test_the_cache_is_frozen_when_the_round_starts(small):
 
 def test_a_cache_of_candidates_votes_for_all_of_them():
     labels = PseudoLabels(torch.tensor([0]), torch.tensor([1]), torch.tensor([[False, True, True]]))
-    cache = ImageCache.of(torch.tensor([[1.0, 0.0]]), labels, 3, weight=1.0, sharpness=2.0)
-    assert cache.votes(torch.tensor([[1.0, 0.0]])).tolist() == [[0.0, 0.5, 0.5]]
+    for votes, expected in (("sum", [[0.0, 0.5, 0.5]]), ("mean", [[0.0, 16.0, 16.0]])):
+        cache = ImageCache.of(torch.tensor([[1.0, 0.0]]), labels, 3, config_of("pFedPrompt", cache_votes=votes))
+        assert cache.votes(torch.tensor([[1.0, 0.0]])).tolist() == expected
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_the_way_of_a_prompt_is_its_gradients_part_and_weight_decays(small, momentum):
+    """Step by step: what weight decay does to each prompt, with a momentum of its own."""
+    changes = {"momentum": momentum, "weight_decay": 0.3, "lr_schedule": "constant"}
+    config = replace(config_of(**changes), batch_size=7, local_epochs=3)
+    state = start_of(small)
+    update = trained(small, config, state)
+    prompts = {"text": state.text, "visual": state.visual}
+    buffers, way = ({part: torch.zeros_like(p) for part, p in prompts.items()} for _ in range(2))
+    for steps in range(1, 4):
+        for part, prompt in prompts.items():
+            buffers[part] = momentum * buffers[part] + 0.3 * prompt
+            way[part] = way[part] - 0.1 * buffers[part]
+        reached = trained(small, replace(config, local_epochs=steps), state)
+        prompts = {"text": reached.text, "visual": reached.visual}
+    for part, expected in way.items():
+        assert (update.decay[part] - expected).abs().max() <= 1e-12
+    still = trained(small, replace(config, weight_decay=0.0), state)
+    assert not any(one.any() for one in still.decay.values())
 
 
 def test_fedotp_equals_transport_by_hand(small):

@@ -11,7 +11,7 @@ import pytest
 HERE = Path(__file__).parent
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="forks and reads /proc")
 @pytest.mark.parametrize(
     "part", ["determinism", "kills", "faults", "fuzz", pytest.param("ray", marks=pytest.mark.cluster)]

@@ -5,6 +5,7 @@ from fedcopl_lab._lazy import lazy_names
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "bench_card": ".card_bench",
         "bench_sage": ".sage_step",
         "bench_step": ".prompt_step",
         **dict.fromkeys(("bench_widgets", "draw_widget_bench"), ".widgets"),

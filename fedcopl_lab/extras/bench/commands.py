@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import to_json, write_atomic
 from fedcopl_lab.cli.options import add_profile, add_settings, figures_folder, parse_settings
 from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig, configure, profile_name
@@ -53,7 +54,30 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
     for name, number, text in sizes:
         widgets.add_argument(f"--{name}", type=int, default=number, metavar="N", help=f"{text} (default: {number})")
     _add_where(widgets)
+    card = verbs.add_parser(
+        "gpu",
+        help="the steps of both papers on a card, in minutes",
+        description="Times FedCoPL's step at the sizes of DTD and CIFAR-100, alone and with clients stacked, and "
+        "SAGE's, in fp32, TF32 and bf16, beside the plain forms; writes ours_bench_gpu.{csv,json}.",
+    )
+    card.add_argument("--device", default="cuda", help="cuda, or cpu to try the bench itself (default: cuda)")
+    card.add_argument("--small", action="store_true", help="the small models, to try the bench itself")
+    card.add_argument("--repeats", type=int, default=10, help="timed steps of each form (default: 10)")
+    _add_where(card)
+    card.set_defaults(command=bench_gpu)
     widgets.set_defaults(command=bench_explorers)
+
+
+def bench_gpu(options: argparse.Namespace) -> int:
+    """Time the steps of both papers on a card; write a table and where it comes from."""
+    folder = _prepare(options)
+    from fedcopl_lab.extras.bench import bench_card
+
+    rows = []
+    for row in bench_card(options.device, options.small, options.repeats):
+        rows.append(row)
+        print(", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{v}" for k, v in row.items()), flush=True)
+    return _write(folder, "gpu", "Steps of both papers on a card", pd.DataFrame(rows), options.device)
 
 
 def _add_step_options(parser: argparse.ArgumentParser, batch: int, repeats: int, images: str) -> None:
@@ -79,6 +103,9 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
     parser.add_argument("--precision", choices=("fp32", "bf16"), help="of training (default: the run's own)")
     parser.add_argument("--rate", type=float, metavar="GFLOPS", help="another machine's GFLOP/s instead of measuring")
+    parser.add_argument(
+        "--memory", type=float, metavar="GB", help="a card's memory: say per item what fits, and time nothing"
+    )
     parser.add_argument("--method", help="one run of this method instead of the items'")
     add_settings(parser, "--set", "one run with this setting, such as dataset=cifar10:300 or clients_per_forward=2")
     parser.set_defaults(command=plan_runs)
@@ -217,6 +244,8 @@ def plan_runs(options: argparse.Namespace) -> int:
     from fedcopl_lab.engine import check_device
     from fedcopl_lab.extras.bench.plan import plan_run, shape_of
 
+    if options.memory:
+        return _plan_memory(options)
     check_device(options.device)
     configs = _runs_to_plan(options)
     for config in configs:
@@ -243,6 +272,35 @@ def plan_runs(options: argparse.Namespace) -> int:
         f"at most {table['memory_gb'].max():.2g} GB of memory"
     )
     return 0
+
+
+def _plan_memory(options: argparse.Namespace) -> int:
+    """Say which runs of each item fit a card, from the sizes of models and data sets; 0 when all do, else 2."""
+    from fedcopl_lab.extras.bench.card_memory import plan_card
+    from fedcopl_lab.paper import find_items, runs_of
+
+    if not options.memory > 0:
+        raise FedCoPLError(f"--memory {options.memory:g} is no memory of a card; give gigabytes, such as 24")
+    profile = profile_name(options.profile)
+    runs = [("one run", config) for config in _runs_to_plan(options)] if options.method or options.settings else [
+        (item.id, config) for item, _, config in runs_of(find_items(options.items), profile, [0])
+    ]  # fmt: skip
+    lines = []
+    for name, config in dict.fromkeys(runs):
+        plan, model = plan_card(config, options.memory), "ResNet-8"
+        if isinstance(config, PromptConfig):
+            model = config.clip
+        lines.append({"item": name, "model": model, "dataset": config.dataset, "runs": 1,
+                      "gb": plan.gigabytes, "fits": plan.fits, "says": plan.says})  # fmt: skip
+    table = pd.DataFrame(lines)
+    shown = table.groupby(["item", "model", "dataset", "says"], as_index=False, sort=False).agg(
+        {"runs": "sum", "gb": "max"}
+    )
+    print(f"{profile} on a card of {options.memory:g} GB: at most so many gigabytes of it, computed from shapes")
+    print(
+        shown[["item", "model", "dataset", "runs", "gb", "says"]].to_string(index=False, float_format="{:.1f}".format)
+    )
+    return 0 if table["fits"].all() else 2
 
 
 def _runs_to_plan(options: argparse.Namespace) -> list[RunConfig]:

@@ -109,7 +109,7 @@ def resnet_stem(image_size: int, width: int, layers: Sequence[int]) -> int:
 
 
 SHAPES = {
-    "tiny": Shape(17, 96, 4, 64, 3, n_text=8, visual_depth=3, stem=16 * 12 * 96),
+    "tiny": Shape(17, 64, 4, 64, 3, n_text=8, visual_depth=3, stem=16 * 12 * 64),
     "tiny-p1": Shape(65, 48, 4, 64, 3, n_text=8, visual_depth=3, stem=64 * 3 * 48),
     "tiny-rn": PoolShape(5, 512, 1, 64, 3, n_text=8, visual_depth=1, stem=resnet_stem(64, 16, (1, 1, 1, 1)), embed=64),
     "mini": Shape(65, 128, 6, 64, 3, n_text=8, visual_depth=5, stem=64 * 3 * 4 * 4 * 128),

@@ -1,5 +1,6 @@
 """What ``bench step`` found as a picture and as a table: how much faster, and how close to what the machine can do."""
 
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -8,6 +9,7 @@ from matplotlib.axes import Axes
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.report.looks import (
     BLUE,
+    DASHED,
     DOUBLE,
     FAINT,
     GREEN,
@@ -15,6 +17,7 @@ from fedcopl_lab.report.looks import (
     ORANGE,
     PURPLE,
     QUIET,
+    Look,
     Picture,
     light_grid,
     new_figure,
@@ -56,8 +59,10 @@ def draw_bench(table: pd.DataFrame) -> Picture:
         grid = figure.subplots(2, 2)
         groups = [(f"{backbone} {dtype}", rows.sort_values("classes"))
                   for (backbone, dtype), rows in table.groupby(["backbone", "dtype"])]  # fmt: skip
+        models = list(dict.fromkeys(table["backbone"]))
+        looks = [_look(models.index(rows["backbone"].iloc[0]), str(rows["dtype"].iloc[0])) for _, rows in groups]
         for axes, (column, label, line) in zip(grid.flat, panels, strict=False):
-            for look, (name, rows) in zip(_LOOKS * len(groups), groups, strict=False):
+            for look, (name, rows) in zip(looks, groups, strict=True):
                 axes.plot(rows["classes"], rows[column], label=name, **look.style)
             axes.set_xticks(sorted(set(table["classes"])))
             axes.axhline(line, color=QUIET, linewidth=0.8, linestyle=":")
@@ -73,6 +78,12 @@ def draw_bench(table: pd.DataFrame) -> Picture:
             f"{one['threads']} {'thread' if one['threads'] == 1 else 'threads'}"
         )
     return figure
+
+
+def _look(model: int, dtype: str) -> Look:
+    """A colour for each model; full lines for fp32, dashed ones with hollow marks for bf16."""
+    look = _LOOKS[model % len(_LOOKS)]
+    return replace(look, line="-") if dtype == "fp32" else replace(look, line=DASHED, hollow=True)
 
 
 def _where_time_goes(axes: Axes, rows: list[tuple[str, Any]]) -> None:

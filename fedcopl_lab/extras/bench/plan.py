@@ -124,7 +124,7 @@ def _plan_prompts(config: PromptConfig, rates: Rates, shape: Shape, sizes: Sizes
     scored = max(phases - 1, 0) * n_train + encodings * n_test + everything
     if config.rounds and not encodings:  # every client has its own visual prompt
         scored += config.rounds * n_test + config.n_clients * n_test
-    contexts = 2 if config.method == "FedOTP" else 1
+    contexts = 2 if config.method in ("FedOTP", "FedPGP") else 1
     texts = contexts * config.n_clients * (config.rounds + max(phases - 1, 0)) + 1
     if not learns_image:  # a round encodes its images once
         scored += trained // config.local_epochs
@@ -139,13 +139,10 @@ def _plan_prompts(config: PromptConfig, rates: Rates, shape: Shape, sizes: Sizes
         image_steps * rates.image_step + text_steps * rates.text_step + scored * rates.image_forward
         + texts * rates.text_forward + 2 * everything * rates.stem
     )  # fmt: skip
-    # in training a group of clients: each one's images, the pseudo-labelled of them once more, and one step
-    share = math.ceil(n_train / config.n_clients)
+    # in training one step of a group of clients; in scoring one forward pass of some images
     step = min(config.batch_size, per_client) * rates.image_bytes + rates.text_bytes
-    together = min(config.clients_per_forward, config.n_clients)
-    training = together * ((share + per_client) * rates.token_bytes + step)
-    # in scoring the test images, or one client's training images, and one forward pass of some of them
-    scoring = max(n_test, share) * rates.token_bytes + min(IMAGES_PER_FORWARD, everything) * rates.score_bytes
+    training = min(config.clients_per_forward, config.n_clients) * step
+    scoring = min(IMAGES_PER_FORWARD, everything) * rates.score_bytes
     memory = rates.base_bytes + rates.model_bytes + everything * rates.token_bytes + max(training, scoring)
     return RunPlan(steps, trained, scored, float(flop), seconds, memory)
 

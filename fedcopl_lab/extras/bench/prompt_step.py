@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from fedcopl_lab._card import tf32_in
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.engine import keep_freed_memory, profiled
 from fedcopl_lab.extras.bench.flops import SHAPES
@@ -113,7 +114,7 @@ def bench_step(
     Args:
         backbones: ``"ViT-B-32"``, ``"ViT-B-16"`` or ``"tiny"``.
         classes: numbers of classes, 1 to 220.
-        dtypes: ``"fp32"`` and ``"bf16"``, of our form; the plain form is always fp32.
+        dtypes: ``"fp32"``, ``"tf32"`` and ``"bf16"``, of our form; the plain form is always fp32.
         batch: images in a step.
         repeats: timed steps of each form, after one that is not timed.
         device: ``"cpu"`` or ``"cuda"``.
@@ -140,14 +141,19 @@ def bench_step(
             labels = torch.randint(count, (batch,), generator=generator).to(device)
             plain = PlainPromptedCLIP(clip.model, clip.tokenizer, names)
             ours = {
-                dtype: PromptedCLIP(clip.model, clip.tokenizer, names, n_text=n_text, precision=dtype)
+                dtype: PromptedCLIP(
+                    clip.model, clip.tokenizer, names, n_text=n_text, precision="bf16" if dtype == "bf16" else "fp32"
+                )
                 for dtype in dtypes
             }
             first = ours[dtypes[0]]
             prompts = [prompt.requires_grad_() for prompt in first.initial_prompts(generator)]
             tokens = first.image_tokens(images)
             forms: dict[str, Step] = {"plain": partial(_train_step, plain, images, labels, prompts)}
-            forms |= {dtype: partial(_train_step, form, tokens, labels, prompts) for dtype, form in ours.items()}
+            forms |= {
+                dtype: tf32_in(matrices=dtype == "tf32")(partial(_train_step, form, tokens, labels, prompts))
+                for dtype, form in ours.items()
+            }
             gflop = SHAPES[backbone].step(batch, first.own_lengths) / 1e9
             cell = {"backbone": backbone, "classes": count, "batch": batch, "minimal_gflop": gflop}
             yield from _time_cell(cell, forms, repeats, device)

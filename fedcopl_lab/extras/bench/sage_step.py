@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from fedcopl_lab._card import tf32_in
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import SageConfig, configure
 from fedcopl_lab.data import draw_strong, draw_weak, normalise, strong_view, weak_view
@@ -80,7 +81,7 @@ def bench_sage(
 
     Args:
         width: of ResNet-8.
-        dtypes: ``"fp32"`` and ``"bf16"``, of our form; one timing for each.
+        dtypes: ``"fp32"``, ``"tf32"`` and ``"bf16"``, of our form; one timing for each.
         labelled: labelled images of a step.
         unlabelled: unlabelled images of a step, at most 1,000.
         repeats: timed steps of each form, after one that is not timed.
@@ -204,7 +205,8 @@ class OurForm:
         sample, (labelled, weak, strong) = self.samples[index], self.views(index)
         labels = self.setting.labels[sample.labelled]
         batch = Batch(labelled=labelled, labels=labels, weak=weak, strong=strong, places=sample.pool)
-        self.task.recipe.step(self.task, batch)
+        with tf32_in(convolutions=self.setting.config.precision != "fp32"):
+            self.task.recipe.step(self.task, batch)
 
 
 def view_difference(plain: PlainForm, ours: OurForm) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
+from fedcopl_lab._card import tf32_in
 from fedcopl_lab._errors import FedCoPLError
 
 DTYPES = ("fp32", "bf16")
@@ -44,7 +45,7 @@ def matmul_rate(dtype: str, device: str = "cpu", seconds: float = 0.5) -> float:
     for rows, inner, columns in ((3200, 768, 3072), (3200, 3072, 768), (3200, 768, 2304)):
         a = torch.randn(rows, inner, device=device, dtype=kind)
         b = torch.randn(columns, inner, device=device, dtype=kind)
-        product = partial(F.linear, a, b)
+        product = tf32_in(matrices=dtype == "tf32")(partial(F.linear, a, b))
         timed(product, device)
         start = time.perf_counter()
         while time.perf_counter() - start < seconds:
@@ -65,8 +66,8 @@ def hardware_of(device: str) -> str:
 def check_dtypes(dtypes: Sequence[str]) -> None:
     """Refuse types of matrix products that the bench does not know."""
     for dtype in dtypes:
-        if dtype not in DTYPES:
-            raise FedCoPLError(f"dtype {dtype!r} is unknown; choose among {', '.join(DTYPES)}")
+        if dtype not in (*DTYPES, "tf32"):
+            raise FedCoPLError(f"dtype {dtype!r} is unknown; choose among {', '.join(DTYPES)}, tf32")
 
 
 def check_counts(least: int = 1, **counts: int) -> None:

@@ -116,7 +116,7 @@ def draw_widget_bench(table: pd.DataFrame) -> look.Picture:
         axes.barh(places + 0.19, 1000 * table["seconds_new"], 0.34, **new)
         axes.barh(places - 0.19, 1000 * table["seconds_cpu"], 0.34, color=look.BLUE, label="changed in place, CPU time")
         axes.plot(1000 * table["seconds"], places - 0.19, "|", color=look.INK, markersize=8,
-                  label=f"on the clock, {table['load'].max():.0f} processes at work")  # fmt: skip
+                  label=f"time that passed, while {table['load'].max():.0f} processes wanted a core")  # fmt: skip
         axes.axvline(1000 * LIMIT, color=look.INK, linewidth=0.8, linestyle=(0, (4, 3)))
         axes.set_yticks(places, list(table["widget"]))
         axes.invert_yaxis()

@@ -1,14 +1,14 @@
 """The captions that the embedded CLIPs are trained on, and the few vocabulary rows they need."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import resources
 from types import MappingProxyType
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Float, Int
 from open_clip import SimpleTokenizer
 from torch import Tensor
 
@@ -33,7 +33,13 @@ COARSE: Mapping[str, tuple[str, ...]] = MappingProxyType({name: tuple(own) for n
 
 FILLER_WORDS = tuple(_PARTS["filler_words"].split())
 MOST_FILLER_WORDS = 12
-FILLER_TEMPLATES = 1000
+
+OPENINGS, NOUNS = tuple(_PARTS["digit_openings"]), tuple(_PARTS["digit_nouns"])
+TRAIT_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {trait: tuple(told["words"]) for trait, told in _PARTS["digit_traits"].items()}
+)
+"""Trait of a glyph -> the words for little and for much of it."""
+_CLEAR = torch.tensor([told["clear"] for told in _PARTS["digit_traits"].values()])
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,6 +54,15 @@ class Captions:
     def rows(self) -> Int[Tensor, "templates names context"]:
         """The tokens as row numbers in ``token_ids``; the end token stays the largest, where CLIP reads a caption."""
         return torch.searchsorted(self.token_ids, self.tokens) * (self.tokens > 0)
+
+    def row_of(self, parts: Iterable[str]) -> Int[Tensor, "context"]:
+        """One caption of words in this order, as row numbers in ``token_ids``."""
+        ids = torch.tensor(
+            [self.tokens[0, 0, 0], *(one for part in parts for one in _word_ids(part)), self.token_ids[-1]]
+        )
+        rows = torch.zeros(self.tokens.shape[-1], dtype=torch.long)
+        rows[: len(ids)] = torch.searchsorted(self.token_ids, ids)
+        return rows
 
     def __repr__(self) -> str:
         return f"Captions(templates={len(self.tokens)}, token_ids={len(self.token_ids)})"
@@ -68,15 +83,85 @@ def filler_templates(count: int, generator: torch.Generator, words: Sequence[str
     return [" ".join([*(words[i] for i in places), "{}."]) for places in chosen]
 
 
-def digit_captions(context_length: int, fillers: Sequence[str] = ()) -> Captions:
-    """Every digit, as a word and as a numeral, in every written template and those given.
+def digit_captions(context_length: int) -> Captions:
+    """Every digit, as a word and as a numeral, in every written template.
+
+    ``token_ids`` holds the words for traits as well.
 
     >>> digit_captions(32).tokens.shape
     torch.Size([15, 20, 32])
     """
     names = [spelling for digit, word in enumerate(DIGIT_WORDS) for spelling in (word, str(digit))]
-    tokens, token_ids = _tokenise((*TEMPLATES, *fillers), names, context_length)
+    words = [word for pair in TRAIT_WORDS.values() for word in pair]
+    tokens, token_ids = _tokenise(TEMPLATES, names, context_length, (*OPENINGS, *NOUNS, *words))
     return Captions(tokens, token_ids, len(TEMPLATES))
+
+
+def clear_traits(traits: Float[Tensor, "n 6"]) -> Int[Tensor, "n 6"]:
+    """Which traits of glyphs are plain to see: -1 for little, 1 for much, 0 for neither.
+
+    >>> clear_traits(torch.tensor([[0.03, 0.0, -9.0, 0.0, 0.0, 0.0]])).tolist()
+    [[1, 0, -1, 0, -1, 0]]
+    """
+    return (traits > _CLEAR[:, 1]).long() - (traits < _CLEAR[:, 0]).long()
+
+
+@dataclass(frozen=True)
+class GlyphCaptions:
+    """One caption for each of some glyphs.
+
+    Attributes:
+        rows: row numbers in :attr:`Captions.token_ids`.
+        said: the traits that a caption names, as :func:`clear_traits` has them; 0 for one left out.
+    """
+
+    rows: Int[Tensor, "n context"]
+    said: Int[Tensor, "n 6"]
+
+    def fits(self, digits: Int[Tensor, "n"], clear: Int[Tensor, "n 6"]) -> Bool[Tensor, "images captions"]:
+        """Whether a caption is true of a glyph: the same digit, and every trait that it names."""
+        agrees = (self.said[None] == 0) | (self.said[None] == clear[:, None])
+        return (digits[:, None] == digits[None]) & agrees.all(dim=2)
+
+
+def write_captions(
+    digits: Int[Tensor, "n"],
+    clear: Int[Tensor, "n 6"],
+    captions: Captions,
+    generator: torch.Generator,
+    *,
+    numerals: float,
+    templates: float,
+    named: float,
+) -> GlyphCaptions:
+    """A true caption for each glyph: a written template, or its clear traits in any order and number.
+
+    Args:
+        digits: what the glyphs show.
+        clear: their traits, as :func:`clear_traits` has them.
+        captions: the table of :func:`digit_captions`.
+        generator: the only source of randomness.
+        numerals: share of captions that spell the digit as a numeral.
+        templates: share of written templates.
+        named: chance that a clear trait is named.
+    """
+    n, n_traits = clear.shape
+    spelled = torch.rand(n, generator=generator) < numerals
+    written = torch.rand(n, generator=generator) < templates
+    said = clear * (torch.rand(n, n_traits, generator=generator) < named) * ~written[:, None]
+    order = torch.rand(n, n_traits, generator=generator).argsort(dim=1).tolist()
+    draws = [
+        torch.randint(count, (n,), generator=generator) for count in (len(TEMPLATES), len(OPENINGS), len(NOUNS), 2)
+    ]
+    rows = captions.rows[draws[0], 2 * digits + spelled]
+    opening, noun, period = (draw.tolist() for draw in draws[1:])
+    words = list(TRAIT_WORDS.values())
+    for i in (~written).nonzero().flatten().tolist():
+        signs = said[i].tolist()
+        traits = [words[j][signs[j] > 0] for j in order[i] if signs[j]]
+        digit = str(int(digits[i])) if spelled[i] else DIGIT_WORDS[int(digits[i])]
+        rows[i] = captions.row_of([OPENINGS[opening[i]], *traits, NOUNS[noun[i]], digit + "." * period[i]])
+    return GlyphCaptions(rows, said)
 
 
 def photo_captions(context_length: int, seed: int, n_filled: int) -> PhotoCaptions:
@@ -97,9 +182,23 @@ def photo_captions(context_length: int, seed: int, n_filled: int) -> PhotoCaptio
 
 
 def _tokenise(
-    templates: Sequence[str], names: Sequence[str], context_length: int
+    templates: Sequence[str], names: Sequence[str], context_length: int, more: Sequence[str] = ()
 ) -> tuple[Int[Tensor, "templates names context"], Int[Tensor, "used"]]:
-    """Tokens by open_clip's CLIP BPE, and the vocabulary rows that they use."""
+    """Tokens by open_clip's CLIP BPE, and the vocabulary rows that they and ``more`` words use."""
     tokenizer = SimpleTokenizer(context_length=context_length)
     tokens = torch.stack([tokenizer([template.format(name) for name in names]) for template in templates])
-    return tokens, torch.unique(tokens[tokens > 0])
+    used = torch.cat(
+        [tokens[tokens > 0], torch.tensor([one for word in more for one in _word_ids(word)], dtype=torch.long)]
+    )
+    return tokens, torch.unique(used)
+
+
+@cache
+def _bpe() -> SimpleTokenizer:
+    return SimpleTokenizer()
+
+
+@cache
+def _word_ids(words: str) -> tuple[int, ...]:
+    """The vocabulary rows of some words, without start and end."""
+    return tuple(_bpe().encode(words))

@@ -24,6 +24,7 @@ from fedcopl_lab.extras.embedded.recipes import MiniRecipe
 from fedcopl_lab.extras.embedded.seen_draw import TAILS
 from fedcopl_lab.models.checkpoint import model_config
 from fedcopl_lab.models.clip import MINI, CLIPBundle
+from fedcopl_lab.models.towers import both_features
 from fedcopl_lab.seeding import torch_generator
 
 _HELD_OUT_GLYPHS = 2000
@@ -65,12 +66,19 @@ def evaluate_photos(clip: CLIPBundle, dataset: Dataset) -> Accuracy:
     return _accuracy(clip, features, dataset.test_labels, dataset.template, dataset.class_names)
 
 
-def _held_out_accuracy(clip: CLIPBundle, distortion: Distortion) -> float:
-    """Accuracy on printed digits of the faces that are never trained on."""
+def _held_out_accuracy(clip: CLIPBundle, distortion: Distortion, patches: bool = False) -> float:
+    """Accuracy on printed digits of the faces that are never trained on; of the image, or of its patches' mean."""
     generator = torch_generator(0, "tiny-held-out")
     glyphs = draw_glyphs(_HELD_OUT_GLYPHS, generator, faces=HELD_OUT_FACES, distortion=distortion)
-    features = _image_features(clip, resized(glyphs.pixels, clip.image_size), at_once=256)
+    images = resized(glyphs.pixels, clip.image_size)
+    features = mean_patches(clip, images) if patches else _image_features(clip, images, at_once=256)
     return _accuracy(clip, features, glyphs.labels, ZERO_SHOT_TEMPLATE, DIGIT_WORDS).overall
+
+
+@torch.no_grad()
+def mean_patches(clip: CLIPBundle, images: UInt8[Tensor, "n 3 h w"]) -> Float[Tensor, "n width"]:
+    """The means of the patches' unit features, which classify as FedOTP does where every patch counts the same."""
+    return torch.cat([both_features(clip.model, clip.to_input(part))[1] for part in images.split(256)])
 
 
 @torch.no_grad()
@@ -96,7 +104,7 @@ def _accuracy(
     )
 
 
-def make_card(clip: CLIPBundle, recipe: dict[str, Any], *, minutes: float, n_bytes: int) -> dict[str, Any]:
+def make_card(clip: CLIPBundle, recipe: dict[str, Any], *, minutes: float | None, n_bytes: int) -> dict[str, Any]:
     """Measure a trained model of digits and put everything a reader must know about it in one table."""
     digits, bare = evaluate_tiny(clip, (ZERO_SHOT_TEMPLATE, "{}."))
     trained_on = Distortion(**recipe["distortion"])
@@ -110,6 +118,7 @@ def make_card(clip: CLIPBundle, recipe: dict[str, Any], *, minutes: float, n_byt
         "digits_accuracy_bare_word": round(bare.overall, 4),
         "held_out_accuracy": round(_held_out_accuracy(clip, trained_on), 4),
         "held_out_harder_accuracy": round(_held_out_accuracy(clip, trained_on.stronger(_HARDER)), 4),
+        "held_out_patch_accuracy": round(_held_out_accuracy(clip, trained_on, patches=True), 4),
     }
     card = _card(clip, recipe, measured, minutes, n_bytes)
     return card | {"versions": {"matplotlib": matplotlib.__version__, **card["versions"]}}
@@ -138,7 +147,12 @@ def mini_card(
 
 
 def _card(
-    clip: CLIPBundle, recipe: dict[str, Any], measured: dict[str, Any], minutes: float, n_bytes: int, others: str = ""
+    clip: CLIPBundle,
+    recipe: dict[str, Any],
+    measured: dict[str, Any],
+    minutes: float | None,
+    n_bytes: int,
+    others: str = "",
 ) -> dict[str, Any]:
     return {
         "name": clip.name,
@@ -150,7 +164,7 @@ def _card(
         "logit_scale": round(float(clip.model.logit_scale.exp()), 2),
         "recipe": recipe,
         **measured,
-        "minutes": round(minutes, 1),
+        "minutes": None if minutes is None else round(minutes, 1),
         "hardware": f"CPU ({platform.machine()}), {os.cpu_count()} cores{others}",
         "versions": {"open_clip": open_clip.__version__, "python": platform.python_version()}
         | {"torch": torch.__version__.split("+")[0]},
@@ -177,10 +191,8 @@ def card_files(card: dict[str, Any]) -> dict[str, str]:
 
 def _of_digits(card: dict[str, Any]) -> dict[str, Any]:
     """What a page says that is not in the card."""
-    fillers = {"fillers": captions.FILLER_TEMPLATES, "most_fillers": captions.MOST_FILLER_WORDS}
-    fillers["filler_words"] = len(captions.FILLER_WORDS)
-    tower = model_config(card["name"])["vision_cfg"]
-    return {"tower": tower, "bend": card["recipe"]["distortion"], "words": DIGIT_WORDS, **fillers}
+    tower, said = model_config(card["name"])["vision_cfg"], captions.TRAIT_WORDS
+    return {"tower": tower, "bend": card["recipe"]["distortion"], "words": DIGIT_WORDS, "said": said}
 
 
 def _of_photos(card: dict[str, Any]) -> dict[str, Any]:

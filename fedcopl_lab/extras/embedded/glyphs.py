@@ -30,6 +30,16 @@ TRAIN_FACES = tuple(_TRAIN_FACES.split())
 HELD_OUT_FACES = ("DejaVuSans-BoldOblique", "DejaVuSerif-BoldItalic", "STIXGeneralBolIta", "cmss10")
 """Faces the model never sees; the recipe was chosen on them."""
 
+SERIF_FACES = tuple(
+    face for face in TRAIN_FACES if face.startswith(("DejaVuSerif", "STIX", "cmb", "cmmi", "cmr", "cmti"))
+)
+SANS_FACES = tuple(face for face in TRAIN_FACES if face.startswith("DejaVuSans"))
+"""Faces with and without serifs; the others are called neither."""
+
+TRAITS = ("stroke", "slant", "turn", "stretch", "bend", "serif")
+"""What is known of every glyph beside its digit, as :class:`Distortion` measures it (the width's stretch as a
+logarithm); serif: 1 with, -1 without, 0 for other faces."""
+
 _CANVAS = 96  # pixels of a distance field
 _GLYPH_HEIGHT = 64  # pixels of ink inside the canvas; the rest is room to thicken and to bend
 _WARPED = 64  # pixels of the bent glyph, before it is cropped
@@ -61,11 +71,13 @@ class GlyphBatch:
         images: ink per block, 0..16.
         labels: the digit each image shows.
         faces: the index of the face it was drawn from.
+        traits: how it was bent, one column for each of :data:`TRAITS`; slant and turn lean to the right above 0.
     """
 
     images: UInt8[Tensor, "n 8 8"]
     labels: Int[Tensor, "n"]
     faces: Int[Tensor, "n"]
+    traits: Float[Tensor, "n 6"]
 
     @property
     def pixels(self) -> UInt8[Tensor, "n 3 8 8"]:
@@ -112,22 +124,29 @@ def _uniform(n: int, low: float, high: float, generator: torch.Generator) -> Flo
     return low + (high - low) * torch.rand(n, generator=generator)
 
 
-def _bent_grid(n: int, distortion: Distortion, generator: torch.Generator) -> Float[Tensor, "n h w 2"]:
-    """Where each pixel of the bent glyph looks in the canvas, in grid_sample's coordinates (-1..1)."""
-    angle = torch.deg2rad(_uniform(n, -distortion.turn, distortion.turn, generator))
+def _bent_grid(n: int, distortion: Distortion, generator: torch.Generator) -> tuple[Float[Tensor, "n h w 2"], Tensor]:
+    """Where each pixel of the bent glyph looks in the canvas, in grid_sample's coordinates (-1..1), and its traits.
+
+    The traits are the amounts of slant, turn (in degrees), log stretch and bend, [n, 4]; the page's y axis points down,
+    so that a positive shear leans to the left.
+    """
+    turn = _uniform(n, -distortion.turn, distortion.turn, generator)
     shear = _uniform(n, -distortion.slant, distortion.slant, generator)
     low, high = (float(np.log(factor)) for factor in distortion.stretch)
-    stretch = torch.exp(_uniform(n, low, high, generator))
+    stretch = _uniform(n, low, high, generator)
+    angle, factor = torch.deg2rad(turn), torch.exp(stretch)
     cos, sin = angle.cos(), angle.sin()
     # Output to input: undo the rotation, then the shear, then the stretch of the width.
-    x = torch.stack([(cos + shear * sin) / stretch, (sin - shear * cos) / stretch, torch.zeros(n)], dim=1)
+    x = torch.stack([(cos + shear * sin) / factor, (sin - shear * cos) / factor, torch.zeros(n)], dim=1)
     y = torch.stack([-sin, cos, torch.zeros(n)], dim=1)
     affine = torch.stack([x, y], dim=1)
     grid = F.affine_grid(affine * 1.15, [n, 1, _WARPED, _WARPED], align_corners=False)
-    amplitude = _uniform(n, 0.0, distortion.bend, generator) * 2 / _CANVAS_SIDE
+    bend = _uniform(n, 0.0, distortion.bend, generator)
+    amplitude = bend * 2 / _CANVAS_SIDE
     nodes = torch.randn(n, 2, distortion.bend_nodes, distortion.bend_nodes, generator=generator)
-    bend = F.interpolate(nodes, size=(_WARPED, _WARPED), mode="bicubic", align_corners=True)
-    return grid + (amplitude[:, None, None, None] * bend).permute(0, 2, 3, 1)
+    field = F.interpolate(nodes, size=(_WARPED, _WARPED), mode="bicubic", align_corners=True)
+    grid = grid + (amplitude[:, None, None, None] * field).permute(0, 2, 3, 1)
+    return grid, torch.stack([-shear, turn, stretch, bend], dim=1)
 
 
 def _crop_grid(ink: Float[Tensor, "n h w"]) -> Float[Tensor, "n 32 32 2"]:
@@ -171,9 +190,11 @@ def draw_glyphs(
     labels = torch.randint(10, (n,), generator=generator)
     face = torch.randint(len(faces), (n,), generator=generator)
     thicken = _uniform(n, *distortion.stroke, generator=generator)
-    grid = _bent_grid(n, distortion, generator)
+    grid, bent_by = _bent_grid(n, distortion, generator)
     field = fields[face, labels] + thicken[:, None, None]
     bent = F.grid_sample(field[:, None], grid, padding_mode="border", align_corners=False)
     cropped = F.grid_sample(bent, _crop_grid(bent[:, 0]), padding_mode="border", align_corners=False)
     blocks = F.avg_pool2d((cropped > 0).float(), 4) * 16
-    return GlyphBatch(blocks[:, 0].round().to(torch.uint8), labels, face)
+    serif = torch.tensor([float(name in SERIF_FACES) - float(name in SANS_FACES) for name in faces])
+    traits = torch.cat([thicken[:, None], bent_by, serif[face][:, None]], dim=1)
+    return GlyphBatch(blocks[:, 0].round().to(torch.uint8), labels, face, traits)

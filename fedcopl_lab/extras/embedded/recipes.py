@@ -12,12 +12,13 @@ from fedcopl_lab.extras.embedded.glyphs import Distortion
 class TinyRecipe:
     """What decides the weights of `tiny` and its relatives; equal recipes on one machine give equal bytes."""
 
-    steps: int = 1200  # optimiser steps
-    batch_size: int = 128  # images per step
-    captions: int = 40  # captions per step, spread evenly over the ten digits (a multiple of 10)
-    pool: int = 40_000  # distinct distorted glyphs drawn before training
+    steps: int = 1000  # optimiser steps
+    batch_size: int = 128  # images per step, each with a caption of its own
+    pool: int = 20_000  # distinct distorted glyphs drawn before training
     numerals: float = 0.25  # share of captions that spell the digit as a numeral
-    fillers: float = 0.5  # share of captions with random words before the digit instead of a written template
+    templates: float = 0.25  # share of written templates; the other captions name traits of their glyph
+    named: float = 0.6  # chance that such a caption names a clear trait
+    patches: float = 0.3  # weight of the same loss for the mean of the patches' features, which FedOTP reads
     lr: float = 2e-3  # peak learning rate of AdamW, reached after ``warmup`` of the steps, then a cosine to zero
     warmup: float = 0.1  # share of the steps
     weight_decay: float = 0.05  # on matrices only
@@ -26,9 +27,7 @@ class TinyRecipe:
     threads: int = 1  # torch threads while training; the sums, and so the bytes, depend on it
 
     def __post_init__(self) -> None:
-        _check(self, ("steps", "batch_size", "captions", "pool", "threads"), ("numerals",))
-        if self.captions % 10:
-            raise FedCoPLError(f"captions={self.captions} cannot be spread over ten digits; use a multiple of 10")
+        _check(self, ("steps", "batch_size", "pool", "threads"), ("numerals", "templates", "named", "patches"))
         if not 0 < self.warmup < 1:
             raise FedCoPLError(f"warmup={self.warmup} is outside (0, 1); use a share such as 0.1")
 

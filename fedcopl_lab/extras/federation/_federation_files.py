@@ -247,7 +247,7 @@ def check_federable(config: RunConfig) -> None:
     Raises:
         FedCoPLError: names the setting, and a value that can.
     """
-    wanted: dict[str, tuple[object, ...]] = {"momentum_state": ("reset", "per_client")}
+    wanted: dict[str, tuple[object, ...]] = {"momentum_state": ("reset", "per_client"), "clients_per_forward": (1,)}
     if isinstance(config, PromptConfig):
         if config.method == "zero-shot":
             raise FedCoPLError("zero-shot CLIP sends nothing; run it with lab.run")
@@ -255,8 +255,8 @@ def check_federable(config: RunConfig) -> None:
             "labeller": ("CoPL", "FPL", "UPL", "CPL"),
             "filter_scope": ("client",),
             "label_scope": ("client",),
+            **({"candidate_scope": ("client",)} if config.labeller == "CPL" else {}),
             "count_noise": ("none", "laplace", "gaussian"),
-            "clients_per_forward": (1,),
         }
     else:
         wanted["momentum_state"] = ("reset",)

@@ -148,10 +148,8 @@ VERBS: Mapping[str, Callable[[argparse.Namespace], int]] = {
 
 def _config(options: argparse.Namespace) -> "RunConfig":
     from fedcopl_lab.cli.options import parse_settings
-    from fedcopl_lab.config import PromptConfig, configure
+    from fedcopl_lab.config import configure
 
     settings = {"seed": options.seed, **parse_settings(options.settings)}
     config = configure(options.profile, method=options.method, **settings)
-    if isinstance(config, PromptConfig) and "clients_per_forward" not in settings:
-        return replace(config, clients_per_forward=1)
-    return config
+    return config if "clients_per_forward" in settings else replace(config, clients_per_forward=1)

@@ -1,10 +1,14 @@
 """The columns of FedCoPL's tables in each profile: the paper's data sets, or the ones that stand for them."""
 
+import json
 from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from fedcopl_lab.config import configure
-from fedcopl_lab.paper.items._item import Cell
+from fedcopl_lab.data import SEEN_SETS, load_manifest, split_name
+from fedcopl_lab.paper.items._item import THREE_SEEDS, Cell
 
 DIRICHLET: dict[str, dict[str, Any]] = {"β = 0.1": {"beta": 0.1}, "β = 0.05": {"beta": 0.05}}
 QUANTITY: dict[str, dict[str, Any]] = {"quantity": {"scheme": "quantity"}}
@@ -14,12 +18,11 @@ ONE_SPLIT = {"β = 0.1": DIRICHLET["β = 0.1"]}
 ONE_SET_PROFILES = frozenset({"smoke"})
 """Profiles in which one data set stands for all of a paper's."""
 
-_FEW_CLIENTS = {"n_clients": 5}  # the paper's choice for the two sets with the fewest images per class
 SETS_OF_PAPER: dict[str, dict[str, Any]] = {
     "DTD": {"dataset": "dtd"},
     "RESISC45": {"dataset": "resisc45"},
-    "CUB": {"dataset": "cub"} | _FEW_CLIENTS,
-    "UCF101": {"dataset": "ucf101"} | _FEW_CLIENTS,
+    "CUB": {"dataset": "cub"},
+    "UCF101": {"dataset": "ucf101"},
     "CIFAR-10": {"dataset": "cifar10"},
     "CIFAR-100": {"dataset": "cifar100"},
 }
@@ -68,16 +71,51 @@ def data_columns(profile: str, splits: Columns, sets: Iterable[str] = SETS, stan
     return {f"{name}, {split}": known[name] | own for name in there for split, own in splits.items()}
 
 
+_VIT_B_32: dict[str, Any] = {"embed_dim": 512, "vision_cfg": {"layers": 12, "width": 768}}
+
+
+def numbers_sent(config: Any) -> tuple[int, int]:
+    """Numbers in the visual prompt that a client of FedCoPL sends each round, and in one feature of its model."""
+    known = Path(__file__).parents[2] / "models" / "embedded" / f"{config.clip}.json"
+    shape = json.loads(known.read_text(encoding="utf-8")) if known.is_file() else _VIT_B_32
+    depth = config.visual_depth or shape["vision_cfg"]["layers"] - 1
+    return depth * config.n_visual * shape["vision_cfg"]["width"], shape["embed_dim"]
+
+
+def at_equal_bytes(method: str, settings: dict[str, Any], columns: Columns, profile: str) -> list[Cell]:
+    """A classifier's cells with as many rounds as send no more numbers than FedCoPL's run does.
+
+    >>> [cell] = at_equal_bytes("LinearHead + CoPL", {"method": "LinearHead"}, ONE_SPLIT, "smoke")
+    >>> cell.config.rounds > lab.configure("smoke").rounds
+    True
+    """
+    made = []
+    for cell in grid(profile, {method: settings}, columns):
+        config: Any = cell.config
+        prompt, width = numbers_sent(config)
+        n_classes = len(load_manifest(split_name(config.dataset, SEEN_SETS).whole).classes)
+        each = n_classes * (width + (config.method == "FedCOF"))  # FedCOF sends its counts too
+        made.append(replace(cell, config=replace(config, rounds=max(config.rounds * prompt // each, 1))))
+    return made
+
+
 def before_training(profile: str) -> dict[str, dict[str, Any]]:
     """The row without trained prompts: zero-shot, unless the frozen model has seen labelled pictures of the classes.
 
     >>> list(before_training("mini"))
     ['Prompted, before training']
     """
-    return {"Prompted, before training": {"method": "zero-shot"}} if profile == "mini" else ZERO_SHOT
+    return START if profile == "mini" else ZERO_SHOT
 
 
-def grid(profile: str, rows: Columns, columns: Columns, swept: str = "beta", over_rows: str = "") -> list[Cell]:
+def grid(
+    profile: str,
+    rows: Columns,
+    columns: Columns,
+    swept: str = "beta",
+    over_rows: str = "",
+    seeds: tuple[int, ...] | None = None,
+) -> list[Cell]:
     """One cell for each row and column.
 
     Args:
@@ -86,17 +124,23 @@ def grid(profile: str, rows: Columns, columns: Columns, swept: str = "beta", ove
         columns: column name -> settings.
         swept: the setting that differs along the columns.
         over_rows: the same of the rows; empty where rows are methods or data sets.
+        seeds: of the cells; None: those asked for in smoke, three in the other profiles.
     """
     made = []
+    if seeds is None and profile not in ONE_SET_PROFILES:
+        seeds = THREE_SEEDS
     for row, settings in rows.items():
         for column, there in columns.items():
             config = configure(profile, **(settings | there))
             row_level = getattr(config, over_rows) if over_rows else None
-            made.append(Cell(row, column, config, None, swept, getattr(config, swept), row_level))
+            made.append(Cell(row, column, config, seeds, swept, getattr(config, swept), row_level))
     return made
 
 
 ZERO_SHOT: dict[str, dict[str, Any]] = {"Zero-shot CLIP": {"method": "zero-shot"}}
+START: dict[str, dict[str, Any]] = {"Prompted, before training": {"method": "zero-shot"}}
+TRUE_LABELS: dict[str, Any] = {"labeller": "true", "q_conf": None, "q_ent": None, "allocation": "none"}
+"""All training images with the labels that no method may use: a bound, and what the gates are measured with."""
 FEDCOPL: dict[str, dict[str, Any]] = {"FedCoPL": {"method": "FedCoPL"}}
 BASELINES = ("PromptFL", "PromptProx", "pFedPrompt", "FedOTP")
 

@@ -12,17 +12,22 @@ from fedcopl_lab.paper.items._fedcopl_columns import (
     QUANTITY,
     SETS,
     SETS_OF_MINI,
+    START,
+    TRUE_LABELS,
     Columns,
+    at_equal_bytes,
     before_training,
     data_columns,
     grid,
     with_labels,
 )
-from fedcopl_lab.paper.items._item import Cell, Cells, NotRun
+from fedcopl_lab.paper.items._item import THREE_SEEDS, Cell, Cells, NotRun
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.44, 0.46, 0.48, 0.5, 0.52, 0.54, 0.56, 0.6, 0.7, 0.8, 0.9)
 SURFACE_LEVELS = (0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9)
-SHOTS_TRIED = (1, 2, 4, 8, 16, 24)
+_FEWER_LEVELS = {"smoke": (0.1, 0.3, 0.5, 0.7, 0.9)}  # also levels of the paper's cuts, so that runs are shared
+SHOTS_TRIED = {"smoke": (1, 4, 8, 16, 32, 64, 256)}  # the last leaves no image of the digits out
+_SHOTS = (1, 2, 4, 8, 16, 24)
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 WITH_FPL = with_labels(BASELINES, ("FPL",))
@@ -71,9 +76,13 @@ UPLOADS: Columns = {
 }
 CONTROLS: Columns = {
     "FedCoPL, labels made once": {"refresh_every": 0},
-    "PromptFL + TRUE LABELS": {"method": "PromptFL", "labeller": "true"},
-    "FedOTP + TRUE LABELS": {"method": "FedOTP", "labeller": "true"},
+    "PromptFL + TRUE LABELS": {"method": "PromptFL", **TRUE_LABELS},
+    "FedOTP + TRUE LABELS": {"method": "FedOTP", **TRUE_LABELS},
 }
+RIVALS = ("LinearHead", "ClassMeans", "FedCOF")
+TEXT_ALONE: Columns = {"PromptFL text, TRUE LABELS": {"method": "PromptFL", "modalities": "text", **TRUE_LABELS}}
+MILDER: Columns = {"IID": {"scheme": "iid"}, "β = 0.5": {"beta": 0.5}}
+CENTRAL: Columns = {"central": {"scheme": "iid", "n_clients": 1, "lr_schedule": "run"}}  # one long cosine
 LABEL_SKEWS: Columns = {
     "(a) Dirichlet β = 0.1": ALL_SPLITS["β = 0.1"],
     "(b) Dirichlet β = 0.05": ALL_SPLITS["β = 0.05"],
@@ -120,7 +129,8 @@ def _on_backbone(clips: Mapping[str, str], sets: Iterable[str]) -> Cells:
 
 def _sweep_of(field: str) -> Cells:
     levels: Columns = {f"{level:.2f}": {field: level} for level in LEVELS}
-    return lambda profile: grid(profile, data_columns(profile, ONE_SPLIT, _SWEPT_SETS), levels, field)
+    sets = _SWEPT_SETS
+    return lambda profile: grid(profile, data_columns(profile, ONE_SPLIT, sets), levels, field, seeds=THREE_SEEDS)
 
 
 def _clients_and_participation(profile: str) -> list[Cell]:
@@ -130,33 +140,56 @@ def _clients_and_participation(profile: str) -> list[Cell]:
     for name, there in data_columns(profile, {"": ONE_SPLIT["β = 0.1"]}, ("DTD", "RESISC45", "CIFAR-10")).items():
         for swept, columns in (("n_clients", clients), ("participation", joining)):
             named = {name + setting: there | own for setting, own in columns.items()}
-            made += grid(profile, WITH_FPL | FEDCOPL, named, swept)
+            made += grid(profile, WITH_FPL | FEDCOPL, named, swept, seeds=THREE_SEEDS)
     return made
 
 
 def _surface(profile: str) -> list[Cell]:
-    rows: Columns = {f"τ2 = {level:g}": {"q_ent": level} for level in SURFACE_LEVELS}
-    return grid(profile, rows, {f"{level:g}": {"q_conf": level} for level in SURFACE_LEVELS}, "q_conf", "q_ent")
+    levels = _FEWER_LEVELS.get(profile, SURFACE_LEVELS)
+    rows: Columns = {f"τ2 = {level:g}": {"q_ent": level} for level in levels}
+    columns: Columns = {f"{level:g}": {"q_conf": level} for level in levels}
+    return grid(profile, rows, columns, "q_conf", "q_ent", THREE_SEEDS)
 
 
 def _spread(profile: str) -> list[Cell]:
-    return grid(
-        profile, before_training(profile) | with_labels(("PromptFL",), ("FPL", "CPL", "CoPL")) | FEDCOPL, PARTITIONS
-    )
+    rows = before_training(profile) | with_labels(("PromptFL",), ("FPL", "CPL", "CoPL")) | FEDCOPL
+    return grid(profile, rows, PARTITIONS)
 
 
 def _controls(profile: str) -> list[Cell]:
     known = FEDCOPL | with_labels(("PromptFL", "FedOTP"), ("FPL",))
     mild = FEDCOPL | with_labels(("PromptFL",), ("FPL",))
-    milder: Columns = {"IID": {"scheme": "iid"}, "β = 0.5": {"beta": 0.5}}
-    return [*grid(profile, mild, milder), *grid(profile, known | CONTROLS, ALL_SPLITS)]
+    return [*grid(profile, mild, MILDER), *grid(profile, known | CONTROLS, ALL_SPLITS)]
+
+
+def _gates(profile: str) -> list[Cell]:
+    """True labels against the start: of the text prompt alone, and of both prompts under every skew."""
+
+    def on(splits: Columns) -> Columns:
+        return data_columns(profile, splits)
+
+    both = {name: CONTROLS[name] for name in ("PromptFL + TRUE LABELS",)}
+    return [
+        *grid(profile, START, on(CENTRAL | MILDER | ALL_SPLITS)),
+        *grid(profile, TEXT_ALONE, on(CENTRAL | {"IID": MILDER["IID"]})),
+        *grid(profile, both, on(MILDER | ALL_SPLITS)),
+    ]
 
 
 def _uploads(profile: str) -> list[Cell]:
-    made = grid(profile, UPLOADS, {"no ε": {}}, "epsilon")
+    made = grid(profile, UPLOADS, {"no ε": {}}, "epsilon", seeds=THREE_SEEDS)
     budgets: Columns = {f"{epsilon:g}": {"epsilon": epsilon} for epsilon in EPSILONS}
     for kind in ("Laplace", "Gaussian"):
-        made += grid(profile, {f"{kind} noise": {"count_noise": kind.lower()}}, budgets, "epsilon")
+        noisy: Columns = {f"{kind} noise": {"count_noise": kind.lower()}}
+        made += grid(profile, noisy, budgets, "epsilon", seeds=THREE_SEEDS)
+    return made
+
+
+def _rivals(profile: str) -> list[Cell]:
+    columns = data_columns(profile, ALL_SPLITS)
+    made = grid(profile, before_training(profile) | with_labels(("PromptFL",), ("CoPL",)) | FEDCOPL, columns)
+    for row, settings in with_labels(RIVALS, ("CoPL",)).items():
+        made += at_equal_bytes(row, settings, columns, profile)
     return made
 
 
@@ -197,19 +230,26 @@ FEDCOPL_CELLS: dict[str, Cells] = {
     # on another of the paper's sets; where one set stands for all, under another split
     "fedcopl_supp_fig1": _on(DRIFT_ROWS, ONE_SPLIT, ("DTD",), {"β = 0.05": ALL_SPLITS["β = 0.05"]}),
     "fedcopl_supp_fig2": _on(DRIFT_ROWS, ONE_SPLIT, ("RESISC45",), QUANTITY),
-    "fedcopl_supp_fig3": lambda profile: grid(profile, {"images": {"method": "zero-shot"}}, LABEL_SKEWS),
+    "fedcopl_supp_fig3": lambda profile: grid(profile, {"images": {"method": "zero-shot"}}, LABEL_SKEWS, seeds=(0,)),
     "fedcopl_supp_fig4": _on(ALLOCATION, ONE_SPLIT, _SWEPT_SETS, DIRICHLET),
     "fedcopl_ours_fpl_shots": lambda profile: grid(
-        profile, with_labels(("PromptFL",), ("FPL",)), {str(shots): {"shots": shots} for shots in SHOTS_TRIED}, "shots"
+        profile,
+        with_labels(("PromptFL",), ("FPL",)),
+        {str(shots): {"shots": shots} for shots in SHOTS_TRIED.get(profile, _SHOTS)},
+        "shots",
+        seeds=THREE_SEEDS,
     ),
     "fedcopl_ours_surface": _surface,
-    "fedcopl_ours_quirks": lambda profile: grid(profile, QUIRKS, ONE_SPLIT),
+    "fedcopl_ours_quirks": lambda profile: grid(profile, QUIRKS, ONE_SPLIT, seeds=THREE_SEEDS),
     "fedcopl_ours_spread": _spread,
     "fedcopl_ours_controls": _controls,
+    "fedcopl_ours_gates": _gates,
     "fedcopl_ours_uploads": _uploads,
     "fedcopl_ours_traffic": lambda profile: grid(
         profile, FEDCOPL | with_labels(("PromptFL", "pFedPrompt", "FedOTP"), ("CoPL",)), ONE_SPLIT
     ),
+    "fedcopl_ours_rivals": _rivals,
+    "fedcopl_ours_newer": _on(with_labels(("PromptFL", "FedOTP", "FedPGP", "FedTPG"), ("CoPL",)) | FEDCOPL, ONE_SPLIT),
 }
 """Item -> its cells in a profile."""
 

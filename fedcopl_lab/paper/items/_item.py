@@ -1,19 +1,18 @@
 """What an item is: a table or figure, and the runs each of its cells needs."""
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
-from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import RunConfig
 
 Reads = Literal["final", "first", "rounds", "labels", "pseudo_labels", "confidences", "reached", "theory", "split",
-                "manifests", "nothing"]  # fmt: skip
+                "gate", "manifests", "nothing"]  # fmt: skip
 """What of each run an item takes: last round, first round, every round, every label phase and the last round; of
 SAGE's runs what every round's pseudo-labels were worth, the confidences of the first rounds, the round in which the
-column's accuracy is reached, the entropies of its theory; the split; or what stands in the manifests, or nothing."""
+column's accuracy is reached, the entropies of its theory, what says whether its regime was reached; the split; or what
+stands in the manifests, or nothing."""
 
 Drawing = Literal["overview", "statistics", "dots", "drift", "labels", "sweep", "lines", "surface", "skew", "spread",
                   "uploads", "confidences", "thresholds", "rounds", "curves", "reached", "kappa", "decay", "two_skews",
@@ -27,9 +26,11 @@ before any training; any other row."""
 BEFORE_TRAINING = ("Zero-shot CLIP", "Prompted, before training")
 """Names of the rows without trained prompts."""
 
-SEEDS = (0, 1, 2)
-"""Seeds of the committed measurements, as many as the paper's trials; each draws its own partition, prompts and
-batches."""
+SEEDS = (0, 1, 2, 3, 4)
+"""Seeds of the committed measurements of ranked rows in smoke; each draws its own partition, prompts and batches."""
+
+THREE_SEEDS = SEEDS[:3]
+"""Seeds of sweeps, and of all rows in the other profiles: as many as the paper's trials."""
 
 
 @dataclass(frozen=True)
@@ -76,15 +77,6 @@ class NotRun:
 
 Cells = Callable[[str], Sequence[Cell]]
 """Profile -> cells."""
-
-
-def _most_seeds() -> int | None:
-    text = os.environ.get("FEDCOPL_LAB_SEEDS")
-    if not text:
-        return None
-    if not text.isdigit() or int(text) < 1:
-        raise FedCoPLError(f"FEDCOPL_LAB_SEEDS={text!r} is not valid; expected how many seeds at most, such as 1")
-    return int(text)
 
 
 def _none(profile: str) -> Sequence[NotRun]:
@@ -140,22 +132,28 @@ class Item:
         """Whether it is ours, beside what the papers show."""
         return self.source == "ours"
 
-    def runs(self, profile: str, seeds: Sequence[int] = SEEDS, **changes: Any) -> list[tuple[Cell, RunConfig]]:
+    def runs(
+        self, profile: str, seeds: Sequence[int] = SEEDS, first: int | None = None, **changes: Any
+    ) -> list[tuple[Cell, RunConfig]]:
         """Every (cell, run) of the item: its cells at each seed, with ``changes`` such as ``device``.
 
-        ``$FEDCOPL_LAB_SEEDS`` bounds the number of seeds, for a quick look and for tests.
+        ``first`` bounds the number of seeds of each cell: 1 for a quick look, 0 for none.
         """
-        most = _most_seeds()
         return [
             (cell, replace(cell.config, seed=s, **changes))
             for cell in self.cells(profile)
-            for s in self.seeds_of(cell, seeds)[:most]
+            for s in self.seeds_of(cell, seeds)[:first]
         ]
 
     def seeds_of(self, cell: Cell, seeds: Sequence[int] = SEEDS) -> Sequence[int]:
-        """The seeds of a cell: its own, else the item's, else those asked for; ``$FEDCOPL_LAB_SEEDS`` not heeded."""
+        """The seeds of a cell: those asked for, or the item's where it has its own.
+
+        Where the cell has its own, those of them that were chosen, or its first.
+        """
         chosen = self.seeds if self.seeds is not None else seeds
-        return chosen if cell.seeds is None else cell.seeds
+        if cell.seeds is None:
+            return chosen
+        return tuple(seed for seed in cell.seeds if seed in chosen) or cell.seeds[:1]
 
     def role(self, series: str) -> Role:
         """What a row of the item is.

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from fedcopl_lab.config import SAGE_METHODS, configure
+from fedcopl_lab.config import SAGE_METHODS, SageConfig, configure
 from fedcopl_lab.paper.items._fedcopl_columns import ONE_SET_PROFILES
 from fedcopl_lab.paper.items._item import Cell
 
@@ -21,14 +21,36 @@ _WITHIN = {"mini": ("CIFAR-10", "CIFAR-100")}
 _ANALYSED = {"mini": "CIFAR-10"}  # the first of its sets, so that a table's runs serve all analyses
 
 REPEATED = ("FixMatch-LPL", "FixMatch-GPL", "SAGE")
-"""Methods that run once for each seed; the others run once, as every method in the paper."""
+"""Labels of one model, of the other, and of both: the methods of the closer comparisons."""
 
-ONE_RUN: tuple[int, ...] = (0,)
+RANKED = ("FedAvg", "FedAvg-SL", *REPEATED)
+"""Methods with most seeds."""
 
-ALL_METHODS: Mapping[str, Settings] = MappingProxyType(
-    # the fully labelled reference does not read the label ratio: one run serves both tables, as in the paper
-    {name: {"method": name} | ({"label_share": 0.1} if name == "FedAvg-SL" else {}) for name in SAGE_METHODS}
-)
+_PER_CLASS = {"smoke": {0.05: 2, 0.1: 4, 0.2: 8}}
+
+
+def labelled(profile: str, share: float) -> Settings:
+    """The settings that a labelled share of the paper stands for: the share, or where that is too easy, few images.
+
+    >>> labelled("smoke", 0.1), labelled("mini", 0.1)
+    ({'labelled_per_class': 4}, {'label_share': 0.1})
+    """
+    few = _PER_CLASS.get(profile, {}).get(share)
+    return {"label_share": share} if few is None else {"labelled_per_class": few}
+
+
+def seeds_of(config: SageConfig, most: int = 5) -> tuple[int, ...]:
+    """The seeds of a cell; each draws its own partition. In smoke ranked methods have ``most``, the others one.
+
+    >>> seeds_of(configure("smoke", method="SAGE")), seeds_of(configure("mini", method="FedDB"))
+    ((0, 1, 2, 3, 4), (0,))
+    """
+    if config.profile not in _PER_CLASS:
+        return tuple(range(3 if config.method in REPEATED else 1))
+    return tuple(range(most if config.method in RANKED else 1))
+
+
+ALL_METHODS: Mapping[str, Settings] = MappingProxyType({name: {"method": name} for name in SAGE_METHODS})
 """Row name -> settings for the methods of SAGE's comparison, in the order of its tables."""
 
 
@@ -84,8 +106,9 @@ def cells(
     columns: Mapping[str, Settings],
     swept: str = "alpha",
     levels: Mapping[str, float] | None = None,
+    most: int = 5,
 ) -> list[Cell]:
-    """One cell for each row and column; a row's settings win. Methods outside the core three have one seed.
+    """One cell for each row and column, a row's settings win, with the seeds of :func:`seeds_of`.
 
     Args:
         profile: name of the profile.
@@ -93,12 +116,13 @@ def cells(
         columns: column name -> settings.
         swept: what differs along the columns.
         levels: its value in each column; None takes that of the setting of that name.
+        most: seeds of ranked methods in smoke.
     """
     made = []
     for row, settings in rows.items():
-        seeds = None if settings["method"] in REPEATED else ONE_RUN
         for column, there in columns.items():
             config = configure(profile, **{**there, **settings})
             level = getattr(config, swept) if levels is None else levels.get(column)
-            made.append(Cell(row, column, config, seeds, swept, level))
+            few = min(most, 3) if config.target == "soft" else most
+            made.append(Cell(row, column, config, seeds_of(config, few), swept, level))
     return made

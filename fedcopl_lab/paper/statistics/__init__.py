@@ -1,6 +1,6 @@
 """The claims that need code: a function for each, named in the column ``statistic`` of ``claims_judged.csv``.
 
-Most claims are rows of ``statistics.csv`` instead; CLAIMS.md says how to write one. A function takes the stored runs
+Most claims are rows of ``statistics.csv``; docs/claims.md says how to write one. A function takes the stored runs
 and returns a :class:`fedcopl_lab.paper._judge.Judgement`; every public function of the modules below is one.
 """
 

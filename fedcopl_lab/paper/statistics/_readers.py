@@ -9,6 +9,9 @@ import numpy as np
 from fedcopl_lab.paper._evidence import Read, Rows
 from fedcopl_lab.paper._judge import mean_step, spearman
 
+LAST_ROUNDS = 5
+"""Rounds at the end of a run whose mean accuracy SAGE's claims are judged on."""
+
 EQUAL_SHARE = "20%"
 """Share of a client's images at which labels are compared at equal numbers."""
 
@@ -32,6 +35,11 @@ def reader(name: str) -> Read:
 def accuracy(rows: Rows) -> float:
     """Client-mean test accuracy after the last round, percent."""
     return 100 * float(rows[-1]["accuracy"])
+
+
+def last_five(rows: Rows) -> float:
+    """Mean accuracy of the last five rounds, percent: the last round alone is noisy."""
+    return float(np.mean(accuracy_curve(rows[-LAST_ROUNDS:])))
 
 
 def accuracy_global(rows: Rows) -> float:

@@ -63,11 +63,16 @@ def global_above(rows: Rows) -> float:
     return above("global", TAU, rows)
 
 
-def entropy_follows_mix(rows: Rows) -> float:
+def entropy_follows_mix(rows: Rows, mix_of: str = "mix_entropy") -> float:
     """Rank correlation over clients of the mean entropy of p_l and the entropy of the client's classes."""
-    own, mix = np.array(per_client(rows, "local_entropy")), np.array(per_client(rows, "mix_entropy"))
+    own, mix = np.array(per_client(rows, "local_entropy")), np.array(per_client(rows, mix_of))
     there = ~np.isnan(own) & ~np.isnan(mix)
     return spearman(list(own[there]), list(mix[there])) if there.sum() > 1 else math.nan
+
+
+def entropy_follows_labelled(rows: Rows) -> float:
+    """The same with the entropy of the classes of the client's labelled images."""
+    return entropy_follows_mix(rows, "labelled_mix_entropy")
 
 
 def eq16_residual(rows: Rows, sign: int = 1) -> float:
@@ -80,6 +85,12 @@ def eq16_residual(rows: Rows, sign: int = 1) -> float:
 def eq16_residual_with_minus(rows: Rows) -> float:
     """The same with a minus sign in place of the plus."""
     return eq16_residual(rows, -1)
+
+
+def eq16_printed_residual(rows: Rows) -> float:
+    """The same with Eq. 15 as it is printed: prior entropy minus KL(p(y) || p(y|x)) minus posterior entropy."""
+    found = client_means(rows)
+    return mean(found["eq16_printed"] - found["posterior_entropy"])
 
 
 def sure_where_agreed(rows: Rows, agreeing: bool = True) -> float:

@@ -3,6 +3,7 @@
 import math
 from functools import partial
 
+import numpy as np
 import pandas as pd
 
 from fedcopl_lab.paper._evidence import Named, Rows
@@ -15,15 +16,17 @@ _NOISE: Named = {
     for kind in ("laplace", "gaussian")
     for epsilon in (0.1, 0.3, 1.0, 3.0, 10.0)
 }
+_WAYS = ("decay", "gradient")
 _REFERENCES = {"from the client's own prompt": "", "from the averaged prompt": "_from_mean"}
 
 
 def text_drifts_more_in_size(runs: StoredRuns) -> Judgement:
-    """35: drift diversity, text minus visual, mean over rounds, for each reference of the text prompt."""
+    """35: log of drift diversity, text minus visual, mean over rounds, for each reference of the text prompt."""
     text, visual = (runs.values(partial(_mean_of, f"move_{part}")) for part in ("text", "visual"))
-    return judge_every_case(_text_minus_visual(runs, "drift"), "diversity").with_notes(
+    return judge_every_case(_text_minus_visual(runs, "drift"), "log ratio").with_notes(
         f"Rounds in which text drifts more: {_share_of_rounds(runs, 'drift'):.0f} %.",
         f"Mean length of an update: text {text.mean():.3g}, visual {visual.mean():.3g}.",
+        _by_the_gradient(runs),
     )
 
 
@@ -50,14 +53,14 @@ def text_drifts_more_everywhere(runs: StoredRuns) -> Judgement:
 
     return judge_parts(
         {
-            "in size": judge_every_case(cells("drift"), "diversity"),
+            "in size": judge_every_case(cells("drift"), "log ratio"),
             "in direction": judge_every_case(cells("cosine"), "distance"),
         }
     )
 
 
 def visual_prompts_are_similar(runs: StoredRuns) -> Judgement:
-    """38: where drift diversity lies between its floor 1/K and the orthogonal 1: below the middle?"""
+    """38: where drift diversity lies between its floor 1/K and the orthogonal 1, median over rounds: below half?"""
 
     def place(part: str, rows: Rows) -> float:
         found = [
@@ -65,7 +68,7 @@ def visual_prompts_are_similar(runs: StoredRuns) -> Judgement:
             for row in rows
             if row[f"drift_{part}"] is not None and len(row["participants"]) > 1
         ]
-        return mean(found)
+        return float(np.median(found)) if found else math.nan
 
     visual, text = (pooled(runs.in_columns(partial(place, part), runs.panels())) for part in ("visual", "text"))
     return judge_difference(0.5 - visual, "of the way").with_notes(
@@ -87,9 +90,34 @@ def _text_minus_visual(runs: StoredRuns, measure: str) -> dict[str, pd.Series]:
     return runs.cells(wanted)
 
 
-def _per_round(rows: Rows, measure: str, ending: str = "") -> list[float]:
-    pairs = [(row[f"{measure}_text{ending}"], row[f"{measure}_visual"]) for row in rows]
-    return [math.nan if None in pair else pair[0] - pair[1] for pair in pairs]
+def _per_round(rows: Rows, measure: str, ending: str = "", visual: str = "visual") -> list[float]:
+    """Text minus visual in every round; of logs for drift diversity, a ratio whose denominator may be next to 0."""
+    pairs = [(row.get(f"{measure}_text{ending}"), row.get(f"{measure}_{visual}")) for row in rows]
+    scale = _log if measure == "drift" else float
+    return [math.nan if None in pair else scale(pair[0]) - scale(pair[1]) for pair in pairs]
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value else math.nan
+
+
+def _by_the_gradient(runs: StoredRuns) -> str:
+    """What a drift without weight decay's part of the way would be; empty where runs did not log it."""
+
+    def share(part: str, rows: Rows) -> float:
+        decay, gradient = (mean(as_floats([row.get(f"move_{part}_{by}") for row in rows])) for by in _WAYS)
+        return 100 * decay / (decay + gradient)
+
+    def difference(rows: Rows) -> float:
+        return mean(_per_round(rows, "drift", "_gradient", "visual_gradient"))
+
+    text, visual = (runs.values(partial(share, part)) for part in ("text", "visual"))
+    if text.isna().all():
+        return ""
+    return (
+        f"Weight decay makes {text.mean():.0f} % of the text prompts' way, {visual.mean():.0f} % of the visual ones'; "
+        f"by the gradient's part alone text minus visual is {runs.values(difference).mean():+.2f}."
+    )
 
 
 def _share_of_rounds(runs: StoredRuns, measure: str) -> float:
@@ -116,9 +144,7 @@ def less_communication_than_both_prompts(runs: StoredRuns) -> Judgement:
     text = runs.cells({"text": runs.paired(lambda own, other: sent(own) / sent(other), {}, {"aggregate": "text"})}, 0)
     return judge_difference(runs.paired(saved, {}, {"aggregate": "both"})(), "%").with_notes(
         f"{text['text'].mean():.1f} times what sharing the text prompt alone sends." if text else "",
-        "Every seed sends the same, so the interval has no width."
-        if runs.values(sent).nunique() == 1
-        else "Seeds differ only in how often counts are sent.",
+        "" if runs.values(sent).nunique() == 1 else "Seeds differ only in how often counts are sent.",
     )
 
 

@@ -1,7 +1,7 @@
 """Claims of SAGE's paper that need more than a row of ``statistics.csv``: one function each, named there."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ import pandas as pd
 
 from fedcopl_lab.config import KAPPA_STAR
 from fedcopl_lab.paper._evidence import Named, NotTestedError, Read, Rows, Settings
+from fedcopl_lab.paper._intervals import columns_of, minus
 from fedcopl_lab.paper._judge import (
     Judgement,
     judge_difference,
@@ -24,13 +25,19 @@ from fedcopl_lab.paper._judge import (
 from fedcopl_lab.paper._sage_reached import WINDOW, Reached, log_speed_up, rounds_to
 from fedcopl_lab.paper._sage_rounds import THRESHOLDS
 from fedcopl_lab.paper._stored_runs import StoredRuns
-from fedcopl_lab.paper.items._sage_columns import ALL_METHODS, BY_ALPHA, SAGE_SETS, on_analysed_set, on_sets
-from fedcopl_lab.paper.items._sage_runs import CONVERGING, kappas, long_runs, targets
+from fedcopl_lab.paper.items._sage_columns import ALL_METHODS, BY_ALPHA, SAGE_SETS, on_analysed_set
+from fedcopl_lab.paper.items._sage_runs import CONVERGING, REFERENCE, compared_columns, kappas, long_runs, targets
 from fedcopl_lab.paper.statistics._groups import LPL, ONE_MODEL, SAGE, at_alpha, from_even_to_uneven
-from fedcopl_lab.paper.statistics._readers import accuracy, accuracy_curve, counts, distance, sampling_distance
+from fedcopl_lab.paper.statistics._readers import (
+    accuracy,
+    accuracy_curve,
+    counts,
+    distance,
+    last_five,
+    sampling_distance,
+)
 from fedcopl_lab.paper.statistics._sage_readers import above, curve, logged
 
-REFERENCE = "FedAvg-SL"
 RIVALS: Named = {name: row for name, row in ALL_METHODS.items() if name not in ("SAGE", REFERENCE)}
 """The methods that SAGE is compared with; the fully labelled reference is none."""
 
@@ -123,27 +130,39 @@ def labelled_and_unlabelled_differ(runs: StoredRuns) -> Judgement:
 
 def any_kappa_works(runs: StoredRuns) -> Judgement:
     """74: SAGE at each κ minus the better of FixMatch-LPL and FixMatch-GPL, at α = 1."""
-    table, other = _over_kappa(runs), runs.best_other(accuracy, ONE_MODEL, **at_alpha(runs, "α = 1"))
-    return judge_every_case({f"κ = {kappa:.4g}": table[kappa] - other for kappa in table.columns})
+    there = at_alpha(runs, "α = 1")
+
+    def judge(read: Read) -> Judgement:
+        leads = {f"κ = {kappa:.4g}": runs.lead(read, {**SAGE, "kappa": kappa}, ONE_MODEL, **there)
+                 for kappa in kappas(runs.profile)}  # fmt: skip
+        return judge_every_case(runs.cells(leads, 3))
+
+    return _with_last_round(judge)
 
 
 def large_kappas_are_alike(runs: StoredRuns) -> Judgement:
     """75: best minus worst accuracy over the upper half of the κ, against the margin."""
-    table = _over_kappa(runs)
-    upper = table[table.columns[len(table.columns) // 2 :]].rename(columns=lambda kappa: f"κ = {kappa:.4g}")
-    means = table.mean()
-    return judge_range(upper).with_notes(f"Over all κ the means range over {means.max() - means.min():.1f} points.")
+
+    def judge(read: Read) -> Judgement:
+        table = _over_kappa(runs, read)
+        between = runs.between(read, "kappa", **SAGE, **at_alpha(runs, "α = 1"))
+        return judge_range(table[table.columns[len(table.columns) // 2 :]], gap=between)
+
+    means = _over_kappa(runs, last_five).mean()
+    return _with_last_round(judge).with_notes(
+        f"Over all κ the means range over {means.max() - means.min():.1f} points."
+    )
 
 
 def kappa_star_is_best(runs: StoredRuns) -> Judgement:
     """76: accuracy at κ* minus at the best other κ."""
-    table = _over_kappa(runs)
-    means = table.mean()
+    means = _over_kappa(runs, last_five).mean()
     best = means.drop(KAPPA_STAR).idxmax()
     rank = int((means > means[KAPPA_STAR]).sum()) + 1
-    return judge_difference(table[KAPPA_STAR] - table[best]).with_notes(
-        f"κ* has rank {rank} of {len(means)}; the best other is κ = {best:.4g}."
-    )
+    there = {**SAGE, **at_alpha(runs, "α = 1")}
+    return _with_last_round(
+        lambda read: judge_difference(runs.between(read, "kappa", **there)(KAPPA_STAR, best))
+    ).with_notes(f"κ* has rank {rank} of {len(means)}; the best other is κ = {best:.4g}.")
 
 
 def fewest_rounds(runs: StoredRuns) -> Judgement:
@@ -190,9 +209,13 @@ def best_with_a_tenth_labelled(runs: StoredRuns) -> Judgement:
 
 def lead_independent_of_labels(runs: StoredRuns) -> Judgement:
     """81: SAGE's lead at 10 % labels minus its lead at 20 %, over the better of the one-model rows."""
-    leads = [pooled(_leads(runs, _columns(runs, share), ONE_MODEL)) for share in (0.1, 0.2)]
-    return judge_equivalence(leads[0] - leads[1]).with_notes(
-        f"Leads over the better of {' and '.join(ONE_MODEL)}: {leads[0].mean():+.1f} and {leads[1].mean():+.1f} points."
+
+    def leads(read: Read) -> list[pd.Series]:
+        return [pooled(_leads(runs, read, _columns(runs, share), ONE_MODEL)) for share in (0.1, 0.2)]
+
+    first, second = (float(values.mean()) for values in leads(last_five))
+    return _with_last_round(lambda read: judge_equivalence(minus(*leads(read)))).with_notes(
+        f"Leads over the better of {' and '.join(ONE_MODEL)}: {first:+.1f} and {second:+.1f} points."
     )
 
 
@@ -205,17 +228,20 @@ def robust_to_skew(runs: StoredRuns) -> Judgement:
         if even.endswith("α = 1")
     }
 
-    def behind(row: Settings, data: str) -> pd.Series:
+    def behind(read: Read, row: Settings, data: str) -> pd.Series:
         even, uneven = pairs[data]
-        losses = [runs.gap(accuracy, {**even, **method}, {**uneven, **method})() for method in (row, SAGE)]
-        return losses[0] - losses[1]
+        losses = [runs.gap(read, {**even, **method}, {**uneven, **method})() for method in (row, SAGE)]
+        return minus(*losses)
 
-    cells = {
-        ", ".join(filter(None, (name, data))): partial(behind, row, data)
-        for name, row in RIVALS.items()
-        for data in pairs
-    }
-    return judge_every_case(runs.cells(cells))
+    def judge(read: Read) -> Judgement:
+        cells = {
+            ", ".join(filter(None, (name, data))): partial(behind, read, row, data)
+            for name, row in RIVALS.items()
+            for data in pairs
+        }
+        return judge_every_case(runs.cells(cells))
+
+    return _with_last_round(judge)
 
 
 def passes_the_reference_on_svhn(runs: StoredRuns) -> Judgement:
@@ -223,7 +249,8 @@ def passes_the_reference_on_svhn(runs: StoredRuns) -> Judgement:
     columns = {name: there for name, there in _columns(runs, 0.2).items() if there.get("dataset") == SAGE_SETS["SVHN"]}
     if not columns:
         raise NotTestedError(f"about SVHN, which profile {runs.profile} does not have")
-    return judge_every_case(_leads(runs, columns, {REFERENCE: ALL_METHODS[REFERENCE]}))
+    reference = {REFERENCE: {"method": REFERENCE, "label_share": 0.1}}
+    return _with_last_round(lambda read: judge_every_case(_leads(runs, read, columns, reference)))
 
 
 def _at_each_alpha(runs: StoredRuns, read: Read) -> dict[str, pd.Series]:
@@ -233,23 +260,28 @@ def _at_each_alpha(runs: StoredRuns, read: Read) -> dict[str, pd.Series]:
 def _over_alpha(runs: StoredRuns, read: Read) -> pd.Series:
     """Per seed, the slope of a number of SAGE's runs from α = 1 to 0.1, a step of 1 from each α to the next."""
     columns = from_even_to_uneven(runs)
-    table = pd.DataFrame({name: runs.values(read, **SAGE, **there) for name, there in columns.items()}).dropna()
+    table = columns_of({name: runs.values(read, **SAGE, **there) for name, there in columns.items()})
     return slopes(table, list(range(len(columns))))
 
 
-def _over_kappa(runs: StoredRuns) -> pd.DataFrame:
-    return runs.sweep(accuracy, "kappa", kappas(runs.profile), least=3, **SAGE, **at_alpha(runs, "α = 1"))
+def _over_kappa(runs: StoredRuns, read: Read) -> pd.DataFrame:
+    return runs.sweep(read, "kappa", kappas(runs.profile), least=3, **SAGE, **at_alpha(runs, "α = 1"))
 
 
-def _columns(runs: StoredRuns, label_share: float) -> Named:
-    return {name: {**there, "label_share": label_share} for name, there in on_sets(runs.profile).items()}
+def _columns(runs: StoredRuns, share: float) -> Named:
+    return compared_columns(runs.profile, share)
 
 
-def _leads(runs: StoredRuns, columns: Named, rivals: Named) -> dict[str, pd.Series]:
+def _with_last_round(judge: Callable[[Read], Judgement]) -> Judgement:
+    """The judgement on the mean of the last five rounds, with what the last round alone gives."""
+    return judge(last_five).with_notes(f"After the last round alone: {judge(accuracy).text or 'no number'}.")
+
+
+def _leads(runs: StoredRuns, read: Read, columns: Named, rivals: Named) -> dict[str, pd.Series]:
     def lead(there: Settings) -> pd.Series:
-        found = {name: runs.values(accuracy, **{**there, **row}) for name, row in rivals.items()}
-        best = max(found.values(), key=lambda values: float(values.mean()))
-        return runs.values(accuracy, **there, **SAGE) - best
+        found = {name: runs.values(read, **{**there, **row}) for name, row in rivals.items()}
+        best = max(found, key=lambda name: float(found[name].mean()))
+        return runs.gap(read, {**there, **SAGE}, {**there, **rivals[best]})()
 
     return runs.cells({name: partial(lead, there) for name, there in columns.items()})
 
@@ -266,7 +298,7 @@ def _best(runs: StoredRuns, columns: Named) -> Judgement:
         known[name] = row
     if not known:
         raise NotTestedError("needs 3 seeds of other methods; none has them")
-    judged = judge_every_case(_leads(runs, columns, known))
+    judged = _with_last_round(lambda read: judge_every_case(_leads(runs, read, columns, known)))
     missing = [name for name in RIVALS if name not in known]
     if not missing or judged.verdict in ("does not hold", "not tested"):
         return judged

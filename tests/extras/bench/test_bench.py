@@ -107,6 +107,7 @@ def test_memory_settings_are_for_glibc_and_can_be_switched_both_ways(monkeypatch
     keep_freed_memory.cache_clear()
 
 
+@pytest.mark.long
 def test_bench_step_writes_table_and_picture_and_goes_on_from_its_table(tmp_path, capsys):
     arguments = ["bench", "step", "--backbone", "tiny", "--dtype", "fp32", "--batch", "4", "--repeats", "1"]
     assert main([*arguments, "--classes", "5", "--out", str(tmp_path)]) == 0
@@ -127,6 +128,7 @@ def test_bench_step_writes_table_and_picture_and_goes_on_from_its_table(tmp_path
     assert main(["bench", "step", "--backbone", "huge"]) == 2
 
 
+@pytest.mark.long
 def test_bench_sage_writes_a_table(tmp_path, capsys):
     options = ["--width", "0.25", "--dtype", "fp32", "--batch", "4", "--unlabelled", "8", "--repeats", "1"]
     assert main(["bench", "sage", *options, "--out", str(tmp_path)]) == 0
@@ -136,6 +138,7 @@ def test_bench_sage_writes_a_table(tmp_path, capsys):
     assert "views differ by" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_bench_widgets_writes_its_table_and_picture(tmp_path, capsys):
     sizes = ["--clients", "2", "--classes", "3", "--images", "20", "--moves", "2"]
     assert main(["bench", "widgets", *sizes, "--out", str(tmp_path)]) == 0

@@ -31,7 +31,7 @@ def synthetic():
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_round_of_two_clients_fits_in_six_gigabytes_and_is_planned(monkeypatch):
     dataset = synthetic()
     monkeypatch.setattr(_prompt_setting, "load_dataset", lambda name, image_size: dataset)

@@ -9,7 +9,7 @@ from fedcopl_lab._identity import key_of
 from fedcopl_lab.store import Store
 
 pytest.importorskip("ray", reason="the extra cluster is not installed")
-pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 QUICK = {"method": "PromptFL", "n_clients": 3, "dataset": "digits:240", "scheme": "iid", "local_epochs": 1}
 

@@ -89,7 +89,7 @@ def test_thicker_strokes_have_more_ink():
 
 def test_pixels_are_the_grey_levels_of_the_digits_data():
     levels = torch.arange(17, dtype=torch.uint8).repeat(4)[:64].reshape(1, 8, 8)
-    batch = GlyphBatch(levels, torch.zeros(1, dtype=torch.long), torch.zeros(1, dtype=torch.long))
+    batch = GlyphBatch(levels, torch.zeros(1, dtype=torch.long), torch.zeros(1, dtype=torch.long), torch.zeros(1, 6))
     expected = np.rint(levels.numpy().astype(float) * 255 / 16).astype(np.uint8)
     for channel in range(3):
         assert np.array_equal(batch.pixels[:, channel].numpy(), expected)

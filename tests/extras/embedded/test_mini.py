@@ -89,6 +89,7 @@ def whole(pool, tmp_path_factory):
     return folder, curriculum, fit(curriculum, folder, progress=False)
 
 
+@pytest.mark.long
 def test_a_stopped_training_ends_with_the_same_bytes(whole, pool, tmp_path):
     _, curriculum, (model, _) = whole
     fit(curriculum, tmp_path, progress=False, until=1)
@@ -100,6 +101,7 @@ def test_a_stopped_training_ends_with_the_same_bytes(whole, pool, tmp_path):
     assert len(lines) == 1 + SHORT.epochs
 
 
+@pytest.mark.long
 def test_a_longer_recipe_goes_on_while_the_rate_is_flat(whole, pool, tmp_path):
     folder, curriculum, _ = whole
     flat = read_state(folder / FLAT)
@@ -111,6 +113,7 @@ def test_a_longer_recipe_goes_on_while_the_rate_is_flat(whole, pool, tmp_path):
     assert finished(extended, curriculum.captions)[1] == finished(straight, curriculum.captions)[1]
 
 
+@pytest.mark.long
 def test_a_state_of_another_recipe_is_refused(whole, pool):
     folder = whole[0]
     with pytest.raises(FedCoPLError, match="go on with that recipe or choose another folder"):

@@ -25,7 +25,7 @@ def test_many_clients_run_and_are_measured(tmp_path):
     assert found["clients"] == 24
     assert found["letters"]["score"]["number"] == found["letters"]["select"]["number"] == 24
     assert 0 < found["letters"]["train"]["number"] == sum(found["participants"]) <= 12
-    visual = 4 * 3 * 5 * 96
+    visual = 4 * 3 * 5 * 64
     assert found["bytes_up"] == [24 * 80 + found["participants"][0] * visual, found["participants"][1] * visual]
     assert found["peak_bytes"] > 0
     # a journal keeps the last two entries of each kind

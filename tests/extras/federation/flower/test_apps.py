@@ -14,7 +14,7 @@ from fedcopl_lab.extras.federation.flower import FlowerCarrier, client_app
 from fedcopl_lab.store import Store
 
 pytest.importorskip("flwr", reason="the extra cluster is not installed")
-pytestmark = [pytest.mark.cluster]
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from fedcopl_lab.extras.federation import Journal, client_folder, collect, split
 from fedcopl_lab.store import Run, Store
 
 pytest.importorskip("flwr", reason="the extra cluster is not installed")
-pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 ROOT = Path(__file__).parents[4]
 BIN = Path(sys.executable).parent

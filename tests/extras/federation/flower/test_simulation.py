@@ -11,7 +11,7 @@ from fedcopl_lab.extras.federation import Answer, Letter
 from fedcopl_lab.store import Run, Store
 
 pytest.importorskip("flwr", reason="the extra cluster is not installed")
-pytestmark = [pytest.mark.cluster]
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 METHODS = ("FedCoPL", "PromptFL", "SAGE")
 
@@ -44,7 +44,6 @@ def simulated(tmp_path_factory, apart):
     return folder
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_simulation_stores_the_bytes_of_one_process(tmp_path, simulated, method):
     config = config_of(method)

@@ -1,0 +1,139 @@
+"""Tables and figures drawn one by one while their runs come, and the report that holds what is there."""
+
+import time
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import pandas as pd
+
+from fedcopl_lab.config import RunConfig
+from fedcopl_lab.paper import (
+    Item,
+    committed_seconds,
+    judged_here,
+    keys_by_cell,
+    measured,
+    measured_claims,
+    measured_profiles,
+    measured_runs,
+    run_table,
+    same_verdicts,
+    stored_or_committed,
+    unsettled,
+    verdicts,
+)
+from fedcopl_lab.report import against_committed, agreement_text, save_item, write_report
+from fedcopl_lab.store import Store
+
+_SECONDS_BETWEEN = 5.0  # the report is not written more often than that, but at the end
+
+
+class Drawing:
+    """The files of some items: of the runs that are stored, and the committed numbers beside them.
+
+    Args:
+        items: what is drawn, in this order.
+        profile: whose runs.
+        seeds: which seeds of the items that leave them open.
+        device: of the runs.
+        store: where they are.
+        folder: where the files go.
+        pictures: kinds of picture files.
+    """
+
+    def __init__(
+        self, items: Sequence[Item], profile: str, seeds: Sequence[int], device: str, store: Store, folder: Path,
+        pictures: Sequence[str],
+    ) -> None:  # fmt: skip
+        self.items, self.profile, self.seeds, self.device = items, profile, seeds, device
+        self.store, self.folder, self.pictures = store, folder, pictures
+        self.report = folder / "report.html"
+        self.numbers = dict[str, pd.DataFrame]()
+        self._origins = measured_runs(profile) if profile in measured_profiles() else run_table([])
+        self._written_at = -_SECONDS_BETWEEN
+        self._left = dict[str, set[RunConfig]]()
+
+    def wanted(self, item: Item) -> list[RunConfig]:
+        """The runs of an item at the seeds that are asked for."""
+        return [config for _, config in item.runs(self.profile, self.seeds, device=self.device)]
+
+    def begin(self, missing: Sequence[RunConfig]) -> str:
+        """Draw the items whose runs are all there, and before them the first whose committed numbers are."""
+        self._left = {item.id: set(self.wanted(item)) & set(missing) for item in self.items}
+        ready = [item for item in self.items if not self._left[item.id]]
+        waiting = [item for item in self.items if item not in ready]
+        whole = (item for item in waiting if self._whole(item))
+        for item in [*islice(whole, 1), *ready]:
+            if self._draw(item):
+                self._write()
+        return self._told()
+
+    def _whole(self, item: Item) -> bool:
+        lines = measured(self.profile, item.id) if self.profile in measured_profiles() else pd.DataFrame({"key": []})
+        return set().union(*keys_by_cell(item, self.profile).values()) <= set(lines["key"])
+
+    def add(self, config: RunConfig) -> str:
+        """Draw the items of which this was the last run; how far it is, in words."""
+        for item in self.items:
+            if config in self._left[item.id]:
+                self._left[item.id].discard(config)
+                if not self._left[item.id] and self._draw(item):
+                    self._write()
+        return self._told()
+
+    def finish(self) -> list[str]:
+        """Draw what has changed since and judge the claims; how all of it compares with the committed numbers."""
+        for item in self.items:
+            self._draw(item)
+        found = verdicts(self.profile, self.store, self.seeds, device=self.device)
+        judged = judged_here(found, self.profile)
+        told = self._compared(judged)
+        self._write(judged, ". ".join([*told, ""]).strip())
+        return told
+
+    def _draw(self, item: Item) -> bool:
+        """Write an item's files where its numbers have changed."""
+        lines = stored_or_committed(item, self.profile, self.seeds, self.store, device=self.device)
+        before = self.numbers.get(item.id)
+        if (lines.empty and item.reads != "nothing") or (before is not None and lines.equals(before)):
+            return False
+        self.numbers[item.id] = lines
+        here = sorted(set(lines.loc[lines["origin"] == "computed here", "key"].dropna()) - {""})
+        fresh = run_table([self.store.run(key) for key in here])
+        old = self._origins[~self._origins["key"].isin(here)]
+        self._origins = pd.concat([table for table in (old, fresh) if len(table)] or [old], ignore_index=True)
+        save_item(item, lines, self._origins, self.folder, self.profile, self.pictures)
+        return True
+
+    def _write(self, judged: pd.DataFrame | None = None, note: str = "") -> None:
+        if not note and time.monotonic() < self._written_at + _SECONDS_BETWEEN:
+            return
+        drawn = [item for item in self.items if item.id in self.numbers]
+        if judged is None and self.profile in measured_profiles():
+            judged = measured_claims(self.profile)
+        note = note or f"{self._told()}; the others follow. Verdicts are the committed ones."
+        write_report(self.folder, drawn, self.numbers, self._origins, self.profile, judged, note=note)
+        self._written_at = time.monotonic()
+
+    def _told(self) -> str:
+        return f"{sum(not left for left in self._left.values())} of {len(self.items)} tables and figures"
+
+    def _compared(self, judged: pd.DataFrame) -> list[str]:
+        if self.profile not in measured_profiles():
+            return [f"nothing measured in profile {self.profile} is committed to compare with"]
+        numbers = pd.concat(self.numbers.values())
+        told = [agreement_text(against_committed(numbers, measured(self.profile)))]
+        here = judged[judged["origin"] == "computed here"]
+        both = same_verdicts(here, measured_claims(self.profile))
+        off = both[~both["same"]].to_dict("records")
+        changed = "".join(f"; {row['number']}: {row['committed']} -> {row['fresh']}" for row in off)
+        told.append(f"{len(here)} of {len(judged)} claims are judged on runs computed here, "
+                    f"{len(both) - len(off)} of them as committed{changed}")  # fmt: skip
+        left = unsettled(self.profile, self.store) if self.device == "cpu" else {}
+        if left:
+            runs = {config for configs in left.values() for config in configs}
+            minutes = sum(map(committed_seconds(self.profile), runs)) / 60
+            told.append(f"{len(left)} claims are not: {', '.join(map(str, left))}; their {len(runs)} missing runs take "
+                        f"{minutes:.0f} min of one core (--budget 30m for some of them, --seeds all)")  # fmt: skip
+        return told

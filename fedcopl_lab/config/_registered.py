@@ -1,0 +1,35 @@
+"""Methods from outside the package, as configurations know them; ``fedcopl_lab.methods.register`` enters them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What a configuration needs to know of a registered method.
+
+    Attributes:
+        like: the method of this package whose settings it has.
+        version: of its code; part of the run key.
+        preset: settings that it changes in a profile.
+        module: the module that registered it, which worker processes import; empty where that is not known.
+    """
+
+    like: str
+    version: int = 1
+    preset: Mapping[str, Any] = field(default_factory=dict)
+    module: str = ""
+
+
+REGISTERED: dict[str, Registered] = {}
+"""Registered methods by name."""
+
+
+def settings_like(method: str) -> str:
+    """The method of this package whose settings a method has: itself, unless it was registered.
+
+    >>> settings_like("FedOTP")
+    'FedOTP'
+    """
+    return REGISTERED[method].like if method in REGISTERED else method

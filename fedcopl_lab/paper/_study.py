@@ -1,0 +1,82 @@
+"""Any study's claims: a folder with a claims table, result files and a few lines that say what their columns are."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.paper._evidence import TidyRows
+
+LAST_ROUNDS = 5
+_FIELDS = {"title": str, "claims": str, "results": str, "settings": list, "metrics": list, "seed": str, "round": str}
+_NEEDED = ("settings", "metrics")
+
+
+def read_study(folder: Path | str) -> tuple[str, pd.DataFrame, TidyRows]:
+    """The claims of a study and the numbers to judge them on.
+
+    ``study.toml`` in the folder says what the columns of the result files are::
+
+        title = "Made-up study"
+        claims = "claims.csv"            # the default
+        results = "results/*.csv"        # the default: one line per run, or per run and round
+        settings = ["strategy", "alpha"] # columns that name a run
+        metrics = ["accuracy"]           # columns with its numbers
+        seed = "seed"                    # the default
+        round = "server_round"           # only where there is a line per round
+
+    Args:
+        folder: with that file, the claims and the results.
+
+    Returns:
+        Title, claims as ``docs/claims.md`` describes them, and the numbers. Of a line per round the last round counts;
+        ``accuracy_last5`` is the mean of the last five.
+
+    Raises:
+        FedCoPLError: a file or column is missing, or ``study.toml`` has an unknown field.
+
+    >>> title, claims, numbers = read_study("docs/example_study")
+    >>> judge(claims, numbers)["verdict"].tolist()
+    ['holds', 'within noise', 'holds']
+
+    Shown in ``docs/claims.md``.
+    """
+    place = Path(folder)
+    try:
+        told: dict[str, Any] = tomllib.loads((place / "study.toml").read_text(encoding="utf-8"))
+        claims = pd.read_csv(place / told.get("claims", "claims.csv"), dtype=str, keep_default_na=False)
+    except (OSError, ValueError) as error:  # TOML's errors are ValueErrors
+        raise FedCoPLError(f"{place} is no study: {error}; expected study.toml and the claims it names") from error
+    wrong = [name for name, value in told.items() if not isinstance(value, _FIELDS.get(name, ()))]
+    lacking = [name for name in _NEEDED if name not in told]
+    if wrong or lacking:
+        raise FedCoPLError(
+            f"study.toml is not valid in {', '.join(wrong + lacking)}; expected the fields {', '.join(_FIELDS)}, of "
+            f"which {' and '.join(_NEEDED)} are needed"
+        )
+    files = sorted(place.glob(told.get("results", "results/*.csv")))
+    if not files:
+        raise FedCoPLError(f"{place} has no results {told.get('results', 'results/*.csv')!r}")
+    rows = pd.concat([pd.read_csv(path) for path in files], ignore_index=True)
+    return str(told.get("title", place.name)), claims, TidyRows(_tidy(rows, told))
+
+
+def _mean_of_last(values: "pd.Series[float]") -> float:
+    return float(values.tail(LAST_ROUNDS).mean())
+
+
+def _tidy(rows: pd.DataFrame, told: dict[str, Any]) -> pd.DataFrame:
+    seed, order = told.get("seed", "seed"), told.get("round")
+    settings, metrics = list(told["settings"]), list(told["metrics"])
+    missing = [name for name in (*settings, *metrics, seed, *([order] if order else [])) if name not in rows]
+    if missing:
+        raise FedCoPLError(f"the results lack the columns {', '.join(missing)}; they have {', '.join(rows.columns)}")
+    run = [*settings, seed]
+    if order:
+        runs = rows.sort_values(order).groupby(run, dropna=False)[metrics]
+        means = runs.agg(_mean_of_last).add_suffix(f"_last{LAST_ROUNDS}")
+        rows = runs.last().join(means).reset_index()
+        metrics += list(means.columns)
+    return rows.melt(run, metrics, "metric", "value").rename(columns={seed: "seed"})

@@ -1,0 +1,219 @@
+"""Tables as dots, for the report and notebooks: a row for each method, what was measured beside what is printed."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from fedcopl_lab.paper import Item, backbone
+from fedcopl_lab.report._facets import Block, Panel, by_column, compose, headline
+from fedcopl_lab.report._marks import seed_dots
+from fedcopl_lab.report._tables import clear_best, order_of_rows, same_printed, summary
+from fedcopl_lab.report._words import axis_name, mean_std, metric_name, order, row_name, scale
+from fedcopl_lab.report.looks import (
+    DOUBLE,
+    GREEN,
+    LOOKS,
+    ONE_SEED,
+    ORANGE,
+    OWN,
+    PAIR,
+    PURPLE,
+    QUIET,
+    REFERENCE,
+    SETS,
+    Look,
+    fold,
+    sheet,
+)
+
+_BESIDE_UP_TO = 2  # measured columns; more of them stand above the printed ones
+_ACROSS = 3  # panels side by side when there are more
+_ROW, _AROUND = 0.2, 0.8  # inches: a row; a panel's title and axis
+_NAME_WIDTH = 1.5  # inches of a row's name before it breaks
+_FAR = 1.0  # times the span of all others: a row that lies so far below them is an arrow at the edge
+_LABELLERS = {"FPL": Look(ORANGE, "s"), "CPL": Look(PURPLE, "^"), "CoPL": Look(GREEN, "v")}
+_MEAN, _SINGLE = Look(QUIET, "o"), Look(QUIET, "D", "none", hollow=True)
+_PRINTED = "Printed in the paper"
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """The ends of the horizontal axis that measured and printed numbers share, and the row that gains count from."""
+
+    low: float
+    high: float
+    base: str
+
+    def set(self, axes: Axes) -> None:
+        room = 0.08 * (self.high - self.low) or 1.0
+        axes.set_xlim(self.low - room, self.high + room)
+        axes.xaxis.set_major_locator(MaxNLocator(4, prune="both"))  # labels at the ends would meet the next panel's
+        if self.base:
+            axes.axvline(0, color=QUIET, linestyle=REFERENCE.line, linewidth=0.8, zorder=1)
+
+    def far(self, value: float) -> bool:
+        return value < self.low
+
+    def arrow(self, axes: Axes, row: int, color: str) -> None:
+        axes.plot(axes.get_xlim()[0], row, "<", color=color, markersize=4.5, clip_on=False)
+
+
+def _ends(values: Iterable[float], base: str) -> _Ends:
+    known = np.sort([value for value in values if not np.isnan(value)])
+    low, high = float(known[0]), float(known[-1])
+    for place in range(1, min(4, len(known) - 1)):
+        if known[place] - known[place - 1] > _FAR * (high - known[place]):
+            low = float(known[place])
+    return _Ends(low, high, base)
+
+
+def table_dots(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
+    """Rows = methods, one panel per column with its numbers at the right; the printed ones on the same scale.
+
+    Beside printed numbers the axis counts points above the row before training, or else the first row of both.
+    """
+    metric = item.metrics[0]
+    lines = lines[lines["metric"] == metric]
+    rows, columns, paper = order_of_rows(lines, metric), order(lines["column"]), same_printed(item, lines, metric)
+    ours, theirs = _base(lines, paper)
+    cells = summary(lines, metric)
+    cells = cells.assign(mean=scale(metric) * cells["mean"], std=scale(metric) * cells["std"])
+    zero = _zero(cells, "column", "mean", ours)
+    paper = paper.assign(shown=paper["value"] - paper["column"].map(_zero(paper, "column", "value", theirs)))
+    if (average := paper["dataset"] == "Average").any():
+        paper = paper[average if len(columns) <= _BESIDE_UP_TO else ~average]
+    shown = lines.assign(shown=scale(metric) * lines["value"] - lines["column"].map(zero))
+    ends = _ends([*shown["shown"], *paper["shown"]], ours)
+
+    beside = len(columns) <= _BESIDE_UP_TO
+    across = 2 if len(columns) == 4 else min(len(columns), _ACROSS)  # the last line is as full as can be
+    narrow = sheet().inches < DOUBLE
+    named = [fold(row_name(row), _NAME_WIDTH if narrow else 1.5 * _NAME_WIDTH) for row in rows]
+    tall = _AROUND + (_ROW if not any("\n" in name for name in named) else 1.3 * _ROW) * max(len(rows), 4)
+    looks = _row_looks(item, rows, profile)
+    paint = partial(_measured, item=item, rows=rows, looks=looks, zero=zero, ends=ends,
+                    best=clear_best(lines, metric, item), most=int(cells["n"].max()))  # fmt: skip
+    axis = _axis(item, metric, ours)
+    measured = Block(by_column(shown, paint, x=axis, grid="x", rows=named), tall, across, 1.3, legend=_legend(cells),
+                     head=headline(item, lines, profile), bold=not paper.empty, sharex=True, sharey=True)  # fmt: skip
+    if paper.empty:
+        return compose([measured])
+    rows = [theirs if row == ours else row for row in rows]
+    return compose([measured, _printed(item, paper, rows, named, ends, _axis(item, metric, theirs), beside)],
+                   (1.15 + 0.9 * len(columns), 1.2) if beside else ())  # fmt: skip
+
+
+def _base(lines: pd.DataFrame, paper: pd.DataFrame) -> tuple[str, str]:
+    """The row that gains are counted from, as it is called here and in the paper; empty where nothing is printed."""
+    here, there = (order(table.loc[table["role"] == "before training", "series"]) for table in (lines, paper))
+    if here and there:
+        return here[0], there[0]
+    both = [row for row in order(lines["series"]) if row in set(paper["series"])]
+    return (both[0], both[0]) if both else ("", "")
+
+
+def _zero(table: pd.DataFrame, by: str, value: str, base: str) -> dict[str, float]:
+    """Of each column, the base row's value; 0 without such a row."""
+    own = table[table["series"] == base]
+    return dict.fromkeys(table[by], 0.0) | dict(zip(own[by], own[value], strict=True))
+
+
+def _axis(item: Item, metric: str, base: str) -> str:
+    what = "" if metric == "accuracy" else f" of {metric_name(metric, item)}"
+    return f"points{what} above {row_name(base)}" if base else axis_name(metric, item)
+
+
+def _legend(cells: pd.DataFrame) -> dict[str, Look]:
+    """Of the measured dots."""
+    legend = {"one seed": ONE_SEED, "mean ± std": _MEAN} if cells["n"].max() > 1 else {}
+    return legend | ({"a single run (n = 1)": _SINGLE} if cells["n"].min() == 1 else {})
+
+
+def _row_looks(item: Item, rows: Sequence[str], profile: str) -> dict[str, Look]:
+    """The papers' own methods in their own colour, the others by their labels where these differ."""
+    labeller_of = {cell.series: getattr(cell.config, "labeller", "") for cell in item.cells(profile)}
+    differ = len({labeller_of.get(row) for row in rows}) > 1
+    others = {row: _LABELLERS.get(labeller_of.get(row, ""), LOOKS[0]) for row in rows
+              if differ and item.role(row) == "other"}  # fmt: skip
+    return {row: OWN if item.role(row) == "own" else others.get(row, LOOKS[0]) for row in rows}
+
+
+def _measured(
+    axes: Axes, part: pd.DataFrame, item: Item, rows: Sequence[str], looks: Mapping[str, Look],
+    zero: Mapping[str, float], ends: _Ends, best: set[tuple[str, str]], most: int,
+) -> None:  # fmt: skip
+    metric, column = item.metrics[0], str(part["column"].iloc[0])
+    found = summary(part, metric).set_index("series")
+    ends.set(axes)
+    for row, series in enumerate(rows):
+        if series not in found.index:
+            _right(axes, row, "–")
+            continue
+        mean, std, n = (float(found[name].loc[series]) for name in ("mean", "std", "n"))
+        _right(axes, row, mean_std(mean, std, metric), (series, column) in best)
+        at, half = scale(metric) * mean - zero[column], scale(metric) * std
+        look, alone = looks[series], n == 1
+        if ends.far(at):
+            ends.arrow(axes, row, look.color)
+            continue
+        if not alone:
+            seed_dots(axes, part.loc[part["series"] == series, "shown"], np.full(int(n), row + 0.26), look.color)
+            axes.plot([at - half, at + half], [row, row], "-", color=look.color, linewidth=1.4)
+        axes.plot(at, row, "D" if alone else look.marker, color="white" if alone else look.color,
+                  markersize=4.0 if alone else 4.8, markeredgecolor=look.color if alone else "white",
+                  markeredgewidth=1.0 if alone else 0.6)  # fmt: skip
+
+
+def _right(axes: Axes, row: int, text: str, bold: bool = False) -> None:
+    """A row's number in the column at the right."""
+    weight = "bold" if bold else "normal"
+    axes.annotate(text, (1, row), (4, 0), xycoords=("axes fraction", "data"), textcoords="offset points", ha="left",
+                  va="center", fontsize=6.5, fontweight=weight, annotation_clip=False)  # fmt: skip
+
+
+def _printed(
+    item: Item, paper: pd.DataFrame, rows: Sequence[str], named: Sequence[str], ends: _Ends, axis: str, beside: bool
+) -> Block:
+    """The printed numbers: beside one or two measured columns in one panel, below more in one for each split."""
+    settings, sets = order(paper["setting"]), order(paper["dataset"])
+    if beside and len(sets) > 1:
+        paper = paper[paper["setting"] == settings[0]]
+        settings = settings[:1]
+    by = "setting" if beside and len(sets) == 1 else "dataset"
+    names = order(paper[by])
+    looks = {name: replace(look, line="none") for name, look in zip(names, PAIR if len(names) <= len(PAIR) else SETS,
+                                                                    strict=False)}  # fmt: skip
+
+    def paint(axes: Axes, part: pd.DataFrame) -> None:
+        ends.set(axes)
+        for name, look in looks.items():
+            values = part[part[by] == name].set_index("series")["shown"].reindex(list(rows))
+            axes.plot(values, range(len(rows)), **look.style)
+            for row, value in enumerate(values):
+                if ends.far(value):
+                    ends.arrow(axes, row, look.color)
+        for row, series in enumerate(rows):
+            if series not in set(part["series"]):
+                axes.text(0.5, row, "not printed", transform=axes.get_yaxis_transform(), ha="center", va="center",
+                          color=QUIET, fontsize=6.5, style="italic")  # fmt: skip
+
+    head = f"{_PRINTED} ({model})" if (model := backbone(item.id)) else _PRINTED
+    legend = looks if len(looks) > 1 else {}
+    row = (_ROW if beside else 0.8 * _ROW) * (1.3 if any("\n" in name for name in named) else 1.0)
+    tall = _AROUND + row * max(len(rows), 4)
+    if beside:
+        what = "average of six sets" if sets == ["Average"] else sets[0] if len(sets) == 1 else ""
+        title = ", ".join(filter(None, (what, settings[0] if len(settings) == 1 else "")))
+        panel = Panel(partial(paint, part=paper), title, axis, grid="x",
+                      rows=[""] * len(rows) if sheet().inches == DOUBLE else named)  # fmt: skip
+        return Block([panel], tall, head=head, legend=legend, printed=True)
+    one = f"{sets[0]}, " if len(sets) == 1 else ""
+    panels = by_column(paper.assign(column=one + paper["setting"]), paint, grid="x", rows=named, x=axis)
+    return Block(panels, tall, _ACROSS, 1.3, head=head, legend=legend,
+                 printed=True, sharex=True, sharey=True)  # fmt: skip

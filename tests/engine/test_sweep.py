@@ -1,0 +1,77 @@
+"""Many runs at once: those of single calls, in order, and no worker that outlives its sweep."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+
+import pytest
+from stored_bytes import promised_bytes
+
+import fedcopl_lab as lab
+from fedcopl_lab import FedCoPLError
+from fedcopl_lab._identity import key_of
+from fedcopl_lab.engine import computed
+from fedcopl_lab.store import Store
+
+SHORT = {"rounds": 3, "local_epochs": 1, "refresh_every": 2}
+
+
+def test_sweep_equals_single_runs(tmp_path):
+    configs = [lab.configure("smoke", **SHORT, seed=seed) for seed in (0, 1, 0)]
+    swept = lab.sweep(configs, Store(tmp_path / "swept"), jobs=2, progress=False)
+    assert [run.config.seed for run in swept] == [0, 1, 0]
+    for run in swept[:2]:
+        single = lab.run(run.config, Store(tmp_path / "single"), progress=False)
+        assert promised_bytes(run) == promised_bytes(single)
+
+
+def test_runs_are_computed_in_the_order_given_and_asked_for_late(store):
+    wanted = [lab.configure("smoke", method="zero-shot", seed=seed) for seed in (2, 0, 1)]
+    asked = []
+
+    def late():
+        for config in wanted:
+            asked.append(config)
+            yield config
+
+    for number, config in enumerate(computed(late(), store, jobs=1)):
+        assert asked == wanted[: number + 1]
+        assert config == wanted[number]
+        assert store.run(key_of(config)).complete
+
+
+@pytest.mark.long
+def test_a_closed_sweep_leaves_no_worker_behind(store):
+    others = multiprocessing.active_children()
+    runs = computed(iter([lab.configure("smoke", rounds=50, seed=seed) for seed in range(4)]), store, jobs=2)
+    assert next(runs) is None
+    runs.close()
+    left = [process for process in multiprocessing.active_children() if process not in others]
+    for process in left:
+        process.join(20)
+    assert not any(process.is_alive() for process in left)
+
+
+def test_a_script_without_a_guard_is_told_what_to_do(tmp_path):
+    script = tmp_path / "unguarded.py"
+    script.write_text(
+        "import fedcopl_lab as lab\n"
+        "lab.sweep([lab.configure('smoke', rounds=1, seed=s) for s in (0, 1)], jobs=2, progress=False)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=240,
+        env={**os.environ, "FEDCOPL_LAB_HOME": str(tmp_path / "runs")},
+    )  # fmt: skip
+    assert ended.returncode == 1
+    assert "put the call under `if __name__ == '__main__':`" in ended.stderr
+    assert "ended by an error that it printed" in ended.stderr
+
+
+def test_sweep_raises_the_error_of_a_run_and_keeps_the_others(tmp_path):
+    good = lab.configure("smoke", **SHORT)
+    bad = lab.configure("smoke", **SHORT, n_clients=50)
+    with pytest.raises(FedCoPLError, match="clients"):
+        lab.sweep([good, bad], Store(tmp_path), jobs=1, progress=False)
+    lab.sweep([good], Store(tmp_path), jobs=1, progress=False)
+    assert Store(tmp_path).run(key_of(good)).complete

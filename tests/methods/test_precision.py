@@ -1,0 +1,88 @@
+"""Where a run may compute in less than float32: in training passes, and nowhere else."""
+
+import pytest
+import torch
+from small_semi import config_of
+
+from fedcopl_lab import configure
+from fedcopl_lab._card import tf32_in
+from fedcopl_lab.methods import LocalTask, PromptMethod, PromptSetting, SemiMethod, SemiSetting
+from fedcopl_lab.models import PromptedCLIP, ResNet8
+
+
+@pytest.fixture
+def allowed(monkeypatch):
+    """Function: from now on write down, per call of a class's method, whether TF32 is allowed."""
+
+    def watch(owner, name, switches):
+        calls, real = [], getattr(owner, name)
+
+        def noted(self, *args, **kwargs):
+            calls.append((torch.is_grad_enabled(), switches()))
+            return real(self, *args, **kwargs)
+
+        monkeypatch.setattr(owner, name, noted)
+        return calls
+
+    return watch
+
+
+def convolutions():
+    return torch.backends.cudnn.allow_tf32
+
+
+def products():
+    return torch.backends.cudnn.allow_tf32 or torch.backends.cuda.matmul.allow_tf32
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32"])
+def test_semi_supervised_training_alone_uses_tf32(precision, allowed):
+    method = SemiMethod(SemiSetting.of(config_of("SAGE", precision=precision, steps_per_epoch=2)))
+    state = method.initial_state()
+    calls = allowed(ResNet8, "forward", convolutions)
+    method.round(state)
+    assert {switch for learns, switch in calls if learns} == {precision == "tf32"}
+    assert {switch for learns, switch in calls if not learns} == {False}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32"])
+def test_prompt_training_alone_uses_tf32(precision, allowed):
+    config = configure("smoke", precision=precision, rounds=1, local_epochs=1, refresh_every=0)
+    method = PromptMethod(PromptSetting.of(config))
+    state = method.initial_state()
+    calls = allowed(PromptedCLIP, "image_features", products)
+    method.round(state)
+    assert {switch for learns, switch in calls if learns} == {precision == "tf32"}
+    assert {switch for learns, switch in calls if not learns} == {False}
+
+
+def test_the_switches_are_put_back():
+    before = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
+
+    @tf32_in(convolutions=True, matrices=True)
+    def stops():
+        assert convolutions()
+        raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        stops()
+    assert before == (torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32)
+
+
+def test_scores_without_gradient_stay_in_float32_under_bf16():
+    pairs = []
+    for precision in ("fp32", "bf16"):
+        setting = SemiSetting.of(config_of("SAGE", precision=precision))
+        task = LocalTask(setting, SemiMethod(setting).recipe, 0, 0, dict(setting.new_model().state_dict()))
+        views = torch.rand(6, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+        known = task.global_scores(views), task.eval_scores(task.model, views)
+        pairs.append((*known, task.scores(task.model, views)))  # in training mode, last: it moves the statistics
+    (global_, local, trained), (low_global, low_local, low_trained) = pairs
+    assert torch.equal(global_, low_global)
+    assert torch.equal(local, low_local)
+    assert not torch.equal(trained, low_trained)
+
+
+def test_the_released_code_of_sage_computes_convolutions_in_tf32_on_a_card():
+    assert configure("paper", method="SAGE", mode="authors", device="cuda").precision == "tf32"
+    assert configure("paper", method="SAGE", mode="authors").precision == "fp32"

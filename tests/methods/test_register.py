@@ -1,0 +1,121 @@
+"""A method from outside the package: known to configure, run, sweep in other processes, the store and --plugin."""
+
+import pytest
+import torch
+
+import fedcopl_lab as lab
+from fedcopl_lab import FedCoPLError
+from fedcopl_lab._identity import key_of
+from fedcopl_lab.cli import main
+from fedcopl_lab.config import REGISTERED
+from fedcopl_lab.methods import PROMPT_RECIPES, RECIPES, PromptRecipe, Recipe, register
+from fedcopl_lab.steps import SCORERS, Scorer
+from fedcopl_lab.store import Run
+
+MODULE = """
+from fedcopl_lab.methods import Recipe, register
+
+
+def pull(task):
+    return 0.01 * sum((p - q).square().sum() for p, q in zip(task.model.parameters(), task.global_model.parameters()))
+
+
+register("Pulled", Recipe(uses_pool=False, regulariser=pull), like="FedAvg", lr=0.05)
+"""
+SHORT = {"rounds": 1, "steps_per_epoch": 1, "clients_per_forward": 1}
+
+
+@pytest.fixture(autouse=True)
+def _forgotten_afterwards():
+    tables = REGISTERED, RECIPES, PROMPT_RECIPES, SCORERS
+    before = [dict(one) for one in tables]
+    yield
+    for one, known in zip(tables, before, strict=True):
+        one.clear()
+        one.update(known)
+
+
+def test_a_recipe_that_changes_nothing_gives_the_same_bytes(store):
+    register("Mine", RECIPES["FedAvg"], like="FedAvg")
+    own, theirs = (
+        lab.run(lab.configure("smoke", method=name, **SHORT), store, progress=False) for name in ("Mine", "FedAvg")
+    )
+    assert own.key != theirs.key
+    assert all(torch.equal(a, b) for a, b in zip(own.load_state().values(), theirs.load_state().values(), strict=True))
+
+
+def test_a_trainer_of_prompts_scores_in_its_own_way(store):
+    class Flipped(Scorer):
+        def logits(self, *parts):
+            return -super().logits(*parts)
+
+    register("Flipped", PromptRecipe(scorer=Flipped), like="PromptFL", rounds=1, local_epochs=1, refresh_every=0)
+    run = lab.run(lab.configure("smoke", method="Flipped"), store, progress=False)
+    assert run.config.aggregate == "both"
+    assert (
+        run.result["loss_first_epoch"]
+        > 2
+        * lab.run(
+            lab.configure("smoke", method="PromptFL", rounds=1, local_epochs=1, refresh_every=0), store, progress=False
+        ).result["loss_first_epoch"]
+    )
+
+
+def test_it_reads_the_settings_of_the_method_that_it_is_like():
+    register("Mine", Recipe(uses_pool=False), like="FedProx")
+    assert lab.configure("smoke", method="Mine", fedprox_mu=0.3).fedprox.mu == 0.3
+    with pytest.raises(FedCoPLError, match="would change nothing in Mine"):
+        lab.configure("smoke", method="Mine", kappa=3.0)
+    assert lab.configure("smoke", method="Mine", kappa=3.0, unread="drop").method == "Mine"
+
+
+def test_a_new_version_is_another_run():
+    keys = set()
+    for version in (1, 2):
+        register("Mine", Recipe(uses_pool=False), version=version)
+        keys.add(key_of(lab.configure("smoke", method="Mine")))
+    assert len(keys) == 2
+
+
+def test_the_command_line_and_worker_processes_import_it(tmp_path, monkeypatch, capsys):
+    (tmp_path / "pulled_method.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sets = [text for name, value in SHORT.items() for text in ("--set", f"{name}={value}")]
+    assert main(["--plugin", "pulled_method", "run", "--method", "Pulled", *sets]) == 0
+    assert "Pulled digits" in capsys.readouterr().out
+    assert REGISTERED["Pulled"].module == "pulled_method"
+    configs = [lab.configure("smoke", method="Pulled", seed=seed, **SHORT) for seed in (1, 2)]
+    assert all(run.complete for run in lab.sweep(configs, jobs=2, progress=False))
+    with pytest.raises(SystemExit):
+        main(["--plugin", "no_such_module", "doctor"])
+    assert "no_such_module cannot be imported" in capsys.readouterr().err
+
+
+def test_a_stored_run_of_an_unknown_method_can_be_listed_but_not_run(store, monkeypatch):
+    register("Mine", RECIPES["FedAvg"], like="FedAvg")
+    done = lab.run(lab.configure("smoke", method="Mine", **SHORT), store, progress=False)
+    del REGISTERED["Mine"], RECIPES["Mine"]
+    assert lab.runs(store)["method"].tolist() == ["Mine"]
+    assert Run(done.path).config.method == "Mine"
+    with pytest.raises(FedCoPLError, match="'Mine' is not registered in this process; import the module"):
+        lab.round(Run(done.path).config)
+
+
+@pytest.mark.usefixtures("as_installed")
+@pytest.mark.parametrize(
+    ("name", "recipe", "changes", "message"),
+    [
+        ("SAGE", Recipe(), {}, "cannot be registered as 'SAGE'"),
+        (" ", Recipe(), {}, "cannot be registered"),
+        ("Mine", "FedAvg", {}, "is no recipe"),
+        ("Mine", Recipe(), {"like": "FedCoPL"}, "unknown method to be like 'FedCoPL'"),
+        ("Mine", PromptRecipe(), {"like": "FedCOPL"}, "did you mean 'FedCoPL'"),
+        ("Mine", Recipe(), {"lr": -1.0}, "positive learning rate"),
+        ("Mine", Recipe(), {"q_conf": 0.5}, "unknown setting 'q_conf'"),
+    ],
+)
+def test_what_cannot_be_registered(name, recipe, changes, message):
+    with pytest.raises(FedCoPLError, match=message):
+        register(name, recipe, **changes)
+    assert "Mine" not in REGISTERED

@@ -1,0 +1,121 @@
+"""Several clients in one pass end where each of them ends alone."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from small_semi import config_of
+
+from fedcopl_lab import FedCoPLError, configure
+from fedcopl_lab.config import READERS, SAGE_METHODS
+from fedcopl_lab.data import ChannelStatistics, Shard
+from fedcopl_lab.methods import RECIPES, _sage_local_task, _sage_together, open_method
+from fedcopl_lab.methods._fixmatch import joint_step
+from fedcopl_lab.methods._sage_local_task import LocalTask
+from fedcopl_lab.methods._sage_together import run_together
+from fedcopl_lab.models import StackedResNet8, draw_resnet8, single_values, stacked_values
+from fedcopl_lab.steps import batch_scores, model_scores
+
+TOGETHER = READERS["clients_per_forward"]
+
+
+@pytest.fixture
+def in_float64(monkeypatch):
+    """Models, scores and images in float64, so that equal arithmetic is seen to be equal."""
+
+    def wide(made):
+        return lambda *args, **kwargs: made(*args, **kwargs).double()
+
+    for cached in (_sage_local_task._shared_models, _sage_together._shared_stack):
+        cached.cache_clear()
+    monkeypatch.setattr(_sage_local_task, "blank_copy", wide(_sage_local_task.blank_copy))
+    monkeypatch.setattr(_sage_together, "placed", wide(_sage_together.placed))
+    monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
+    yield lambda one: ChannelStatistics(mean=one.mean.double(), std=one.std.double())
+    for cached in (_sage_local_task._shared_models, _sage_together._shared_stack):
+        cached.cache_clear()
+
+
+def test_the_methods_that_can_are_those_with_a_joint_step():
+    assert set(TOGETHER) == {name for name in SAGE_METHODS if RECIPES[name].step is joint_step}
+
+
+@pytest.mark.parametrize("method", TOGETHER)
+def test_clients_together_end_as_alone(method, in_float64):
+    config = config_of(method, steps_per_epoch=4, threshold=0.15, n_clients=6, lr=0.03)
+    setting = open_method(config).setting
+    setting = replace(setting, training=in_float64(setting.training), testing=in_float64(setting.testing))
+    start = {name: value.double() if value.is_floating_point() else value
+             for name, value in setting.new_model().state_dict().items()}  # fmt: skip
+
+    def tasks():
+        return [LocalTask(setting, RECIPES[method], client, 1, start) for client in (0, 2, 5)]
+
+    for one, together in zip([task.run() for task in tasks()], run_together(tasks()), strict=True):
+        for name, value in one.model.items():
+            assert torch.allclose(together.model[name], value, rtol=0, atol=1e-11), name
+        assert together.n_steps == one.n_steps == 4
+        assert together.losses == pytest.approx(one.losses, abs=1e-11)
+        assert torch.allclose(together.end_scores, one.end_scores, rtol=0, atol=1e-9)
+        assert torch.allclose(together.start_batch_scores, one.start_batch_scores, rtol=0, atol=1e-12)
+        if one.noted is not None:
+            assert int(one.noted.used.sum()) > 0
+            assert torch.equal(together.noted.used, one.noted.used)
+            assert torch.equal(together.noted.places, one.noted.places)
+            assert torch.allclose(together.noted.weight, one.noted.weight, rtol=0, atol=1e-10)
+
+
+def test_clients_with_fewer_steps_go_apart_and_keep_their_meaning():
+    alone, together = (open_method(config_of(clients_per_forward=n, n_clients=6, participation=0.7)) for n in (1, 4))
+    client = alone.participants(0)[1]
+    for method in (alone, together):
+        shard = method.setting.federation.shards[client]
+        few = shard.train[:40]
+        smaller = Shard(few, shard.test, shard.labelled[:2])
+        shards = tuple(smaller if k == client else one for k, one in enumerate(method.setting.federation.shards))
+        object.__setattr__(method.setting.federation, "shards", shards)
+    state = alone.initial_state()
+    first, second = (method.round(state) for method in (alone, together))
+    steps = {k: update.n_steps for k, update in first.updates.items()}
+    assert len(set(steps.values())) > 1
+    assert {k: update.n_steps for k, update in second.updates.items()} == steps
+    assert all(torch.equal(v, second.updates[client].model[n]) for n, v in first.updates[client].model.items())
+    assert second.row["n_views"] == first.row["n_views"]
+
+
+def test_a_stack_is_its_models_side_by_side():
+    models = [draw_resnet8(10, 4, torch.Generator().manual_seed(seed)).double() for seed in (0, 1, 2)]
+    images = torch.rand(3, 5, 3, 8, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    state = stacked_values([model.state_dict() for model in models])
+    stack = StackedResNet8(3, 10, 4).double()
+    stack.load_state_dict(state)
+    found = stack(torch.cat(list(images), dim=1))
+    for client, model in enumerate(models):
+        assert torch.allclose(found[client], model(images[client]), atol=1e-12)
+        own = single_values(stack.state_dict(), 3, client)
+        assert all(torch.allclose(own[name], value) for name, value in model.state_dict().items())
+
+
+def test_scores_by_the_batchs_statistics_leave_the_model_alone():
+    setting = open_method(config_of()).setting
+    model, images = setting.new_model().eval(), setting.images[:12]
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    scores = batch_scores(model, images, setting.training)
+    assert not model.training
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert not torch.allclose(scores, model_scores(model, images, setting.training))
+    assert torch.equal(batch_scores(model, images[:1], setting.training),
+                       model_scores(model, images[:1], setting.training))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "changes", [{"bn": "local"}, {"pl_bn": "eval"}, {"momentum_state": "carry"}, {"compile": True}]
+)
+def test_what_needs_clients_one_by_one_gets_and_says_so(changes):
+    assert configure("smoke", method="SAGE").clients_per_forward == 4
+    assert configure("smoke", method="SAGE", **changes).clients_per_forward == 1
+    with pytest.raises(FedCoPLError, match="clients_per_forward=3 is not valid; expected 1 with another"):
+        configure("smoke", method="SAGE", clients_per_forward=3, **changes)
+    assert configure("smoke", method="FedDure").clients_per_forward == 1
+    with pytest.raises(FedCoPLError, match="would change nothing in FedDure"):
+        configure("smoke", method="FedDure", clients_per_forward=3)

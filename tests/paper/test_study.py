@@ -1,0 +1,64 @@
+"""Claims of any study from a folder: made-up numbers as a Flower strategy logs them."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fedcopl_lab import FedCoPLError
+from fedcopl_lab.cli import main
+from fedcopl_lab.paper import judge, read_study
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "example_study"
+
+
+@pytest.fixture
+def study(tmp_path) -> Path:
+    """A study of two rows per seed and two rounds."""
+    (tmp_path / "study.toml").write_text('settings = ["way"]\nmetrics = ["f1"]\nround = "round"\n')
+    (tmp_path / "claims.csv").write_text("number,claim,read,own,other,rule\n1,A beats B,f1,way=A,way=B,difference\n")
+    (tmp_path / "results").mkdir()
+    rows = [(way, seed, at, 0.5 + 0.1 * (way == "A") * at + 0.01 * seed * (way == "A"))
+            for way in "AB" for seed in range(3) for at in (2, 1)]  # fmt: skip
+    pd.DataFrame(rows, columns=["way", "seed", "round", "f1"]).to_csv(tmp_path / "results" / "all.csv", index=False)
+    return tmp_path
+
+
+def test_the_last_round_counts_and_the_mean_of_the_last_stands_beside_it(study) -> None:
+    _, claims, numbers = read_study(study)
+    line = judge(claims, numbers).iloc[0]
+    assert (line["verdict"], line["difference"]) == ("holds", pytest.approx(0.2 + 0.01))
+    again = judge(claims.assign(read="f1_last5"), numbers).iloc[0]
+    assert again["difference"] == pytest.approx(0.15 + 0.01)
+
+
+def test_the_example_is_judged_with_the_effect_that_it_reports() -> None:
+    title, claims, numbers = read_study(EXAMPLE)
+    table = judge(claims, numbers).set_index("number")
+    assert title == "A made-up study of two strategies"
+    assert table["paper_effect"].tolist()[:2] == [3.0, 1.0]
+    assert set(table["excludes_paper"]) <= {"yes", "no", ""}
+    assert table.loc["1", "verdict"] == "holds"
+
+
+def test_the_command_judges_a_study(capsys, study) -> None:
+    assert main(["claims", "--study", str(study)]) == 0
+    assert "1 holds" in capsys.readouterr().out
+    assert main(["claims", "--study", str(study), "--markdown"]) == 0
+    assert "| 1 | A beats B | holds |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda at: (at / "study.toml").unlink(), "is no study"),
+        (lambda at: (at / "claims.csv").unlink(), "expected study.toml and the claims it names"),
+        (lambda at: (at / "study.toml").write_text('metrics = "f1"'), "not valid in metrics, settings"),
+        (lambda at: (at / "results" / "all.csv").unlink(), "has no results"),
+        (lambda at: (at / "study.toml").write_text('settings = ["how"]\nmetrics = ["f1"]'), "lack the columns how"),
+    ],
+)
+def test_what_is_no_study_is_said(study, spoil, message) -> None:
+    spoil(study)
+    with pytest.raises(FedCoPLError, match=message):
+        read_study(study)
