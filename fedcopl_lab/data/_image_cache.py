@@ -124,7 +124,8 @@ def _build(source: ImageSource, target: Path, shape: Shape, workers: int, progre
     missing = [chunk for chunk in range(len(bounds)) if chunk not in digests]
     broken: list[str] = []
     done, name = sum(bounds[c][1] - bounds[c][0] for c in digests), f"decode to {shape[-1]} px"
-    bar = tqdm(total=shape[0], initial=done, unit="image", desc=name, disable=not progress, leave=False)
+    hidden = {"disable": not progress, "leave": False, "delay": 1.0}  # seconds: a few pictures need no bar
+    bar = tqdm(total=shape[0], initial=done, unit="image", desc=name, **hidden)
     with open(target / "chunks.log", "a", encoding="ascii") as log, bar, _threads(workers) as pool:
         lock = Lock()
 

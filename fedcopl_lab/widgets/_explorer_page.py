@@ -88,7 +88,7 @@ def explorer_data(sage: Run) -> dict[str, Any]:
             for label, name in SCHEMES.items() if name in _LEVELS
         },
         "divisions": {
-            f"{scheme}|{level}|{clients}|{seed}": _division(scheme, level, clients, seed, train.numpy())
+            f"{scheme}|{level}|{clients}|{seed}": _division(scheme, float(level), clients, seed, train.numpy())
             for scheme, (_, values) in _LEVELS.items()
             for level, clients, seed in product(values, CLIENTS, SEEDS)
         },

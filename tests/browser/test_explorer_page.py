@@ -70,13 +70,13 @@ def test_divisions_are_the_librarys(page, scheme, clients, seed):
         assert str(explorer.error) in page.locator("#division-words, #division-note").all_inner_texts()[1]
 
 
-@pytest.mark.parametrize(("beta", "clients"), [(0.1, 5), (1, 10), (10, 20)])
+@pytest.mark.parametrize(("beta", "clients"), [(0.1, 5), (1.0, 10), (10.0, 20)])
 def test_thresholds_and_allocation_are_the_librarys(page, beta, clients):
     scores = Scores.of(lab.configure("smoke", beta=beta, n_clients=clients))
     thresholds = widgets.explore_thresholds([scores], client=3)
     allocation = widgets.explore_allocation([scores], client=3)
     numbers(page, **places(page, "dirichlet", beta, clients, 0), client=3, q_conf=0.5, q_ent=0.5, added=0, mode="paper")
-    for q_conf, q_ent in ((0.5, 0.5), (0.2, 0.84), (0.9, 0.3), (1, 1), (0, 0)):
+    for q_conf, q_ent in ((0.5, 0.5), (0.2, 0.84), (0.9, 0.3), (1.0, 1.0), (0.0, 0.0)):
         before = thresholds.params
         thresholds.set(q_conf=q_conf, q_ent=q_ent)
         shown = numbers(page, q_conf=q_conf, q_ent=q_ent)
@@ -89,7 +89,7 @@ def test_thresholds_and_allocation_are_the_librarys(page, beta, clients):
 
 def test_corrected_labels_are_the_librarys(page, sage):
     explorer = widgets.explore_kappa(WeakViewScores.of(sage))
-    for kappa, threshold, step in ((13.86, 0.5, 0), (0, 0.3, 2), (60, 0.45, 4), (5, 0.999, 1)):
+    for kappa, threshold, step in ((13.86, 0.5, 0), (0.0, 0.3, 2), (60.0, 0.45, 4), (5.0, 0.999, 1)):
         explorer.set(kappa=kappa, threshold=threshold, step=step, image=0)
         same(numbers(page, kappa=kappa, threshold=threshold, step=step, image=0)["kappa"], explorer.numbers)
 

@@ -14,7 +14,7 @@ import torch
 import fedcopl_lab as lab
 from fedcopl_lab.cli import COMMANDS, _export, main
 from fedcopl_lab.cli.options import figures_folder, parse_settings
-from fedcopl_lab.paper import find_items, verdicts
+from fedcopl_lab.paper import SEEDS, find_items, verdicts
 from fedcopl_lab.store import Store
 
 SHORT = ["--set", "rounds=1", "--set", "local_epochs=1"]
@@ -78,7 +78,7 @@ def small_export(monkeypatch):
 
 
 def zero_shot_runs(beta: float) -> None:
-    for seed in (0, 1, 2):
+    for seed in SEEDS:
         lab.run(lab.configure("smoke", method="zero-shot", beta=beta, seed=seed), progress=False)
 
 
@@ -90,12 +90,12 @@ def test_an_export_into_an_empty_folder_holds_what_is_stored_and_names_the_rest(
     numbers = pd.read_csv(tmp_path / "smoke.csv")
     table = numbers[numbers["item"] == "fedcopl_main_table1"]
     assert set(zip(table["series"], table["column"], strict=True)) == {("Zero-shot CLIP", "β = 0.1")}
-    assert set(table["seed"]) == {0, 1, 2}
-    assert len(pd.read_csv(tmp_path / "smoke.runs.csv")) == 3
+    assert set(table["seed"]) == set(SEEDS)
+    assert len(pd.read_csv(tmp_path / "smoke.runs.csv")) == len(SEEDS)
     cells = len(find_items(["main Table 1"])[0].cells("smoke"))
     said = capsys.readouterr().out
     assert f"not run: fedcopl_main_table1, {cells - 1} of {cells} cells" in said
-    assert "0 runs were committed, 3 are new" in said
+    assert f"0 runs were committed, {len(SEEDS)} are new" in said
 
 
 def test_an_export_adds_to_what_another_machine_has_stored(tmp_path, capsys, small_export, monkeypatch):
@@ -106,9 +106,9 @@ def test_an_export_adds_to_what_another_machine_has_stored(tmp_path, capsys, sma
     monkeypatch.setenv("FEDCOPL_LAB_HOME", str(tmp_path / "other machine"))
     zero_shot_runs(beta=0.05)
     assert main(["export", "--add", "--out", str(folder)]) == 0
-    assert "3 runs were committed, 3 are new" in capsys.readouterr().out
+    assert f"{len(SEEDS)} runs were committed, {len(SEEDS)} are new" in capsys.readouterr().out
     assert set(before) < set((folder / "smoke.csv").read_text().splitlines())
-    assert len(pd.read_csv(folder / "smoke.runs.csv")) == 6
+    assert len(pd.read_csv(folder / "smoke.runs.csv")) == 2 * len(SEEDS)
     again = {path: path.read_bytes() for path in folder.iterdir()}
     assert main(["export", "--add", "--out", str(folder)]) == 0
     assert {path: path.read_bytes() for path in folder.iterdir()} == again

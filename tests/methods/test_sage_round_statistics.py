@@ -145,13 +145,15 @@ def test_rank_correlation_with_ties():
 
 
 def test_what_a_client_reports_of_its_pool():
-    method = open_method(configure("smoke", method="SAGE", width=0.25, n_probe=100, steps_per_epoch=2))
+    config = configure("smoke", method="SAGE", width=0.25, n_probe=500, steps_per_epoch=2)
+    method = open_method(config)
     _, row = method.step(method.initial_state())
     clients, present = row["clients"], row["participants"]
-    for k in range(20):
+    for k in range(config.n_clients):
         assert (clients["n_pool"][k] is None) == (k not in present)
     k = present[0]
-    mix = torch.bincount(method.setting.labels[method.setting.pool(k)], minlength=10).double() / 60
+    mix = torch.bincount(method.setting.labels[method.setting.pool(k)], minlength=10).double()
+    mix /= mix.sum()
     mean = torch.tensor(clients["end_mean"][k]).double()
     assert float(mean.sum()) == pytest.approx(1, abs=1e-5)
     assert clients["end_distance"][k] == pytest.approx(0.5 * float((mean - mix).abs().sum()), abs=1e-5)

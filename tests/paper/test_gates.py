@@ -160,7 +160,8 @@ def test_where_no_split_passes_the_regime_is_not_reached_and_the_numbers_stay(ga
     assert line["statistic"].startswith("+5.0 points [")
     assert "Gate B at digits, β = 0.1: gain with true labels 1 points (at least 8 needed)." in line["note"]
     assert line["runs"]
-    line = gated(gate_b(**dict.fromkeys(SKEWS, 0.1)), 12)
+    passing = gate_b(**dict.fromkeys(SKEWS, 0.1))
+    line = gated(passing.assign(state=passing["state"].where(passing["gate"] != "C", "failed")), 12)
     assert line["verdict"] == "regime not reached", "gate C decides for all places"
 
 

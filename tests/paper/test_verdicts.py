@@ -58,7 +58,7 @@ def test_an_empty_store_tests_nothing_and_says_why(tmp_path) -> None:
     assert (table["note"] != "").all()
     assert (table["runs"] == "").all()
     by_number = table.set_index("number")["note"]
-    assert by_number[12] == "Needs 3 seeds of FedCoPL (beta=0.1); 0 stored."
+    assert by_number[12] == "Needs 3 seeds of zero-shot (beta=0.1); 0 stored."
     assert by_number[16] == "About CUB, which profile smoke does not have."
     assert by_number[46] == "Needs 3 seeds of SAGE (alpha=1.0); 0 stored."
 
@@ -69,9 +69,9 @@ def test_judged_claims_say_interval_seeds_cells_and_runs(evidence_of) -> None:
     assert line["verdict"] == "holds"
     assert line["statistic"].startswith("+5.0 points [")
     assert line["statistic"].endswith(", 2 of 2 cells")
-    assert (line["n_seeds"], line["cells"], line["k_of_m"]) == (3, 2, 2)
+    assert (line["n_seeds"], line["cells"], line["k_of_m"]) == (5, 2, 2)
     assert line["low"] <= line["difference"] <= line["high"]
-    assert len(line["runs"].split()) == 3 * 2 * 10  # seeds, columns, rows
+    assert len(line["runs"].split()) == 5 * 2 * 10  # seeds, columns, rows
     assert line["note"] == (
         "The label skews of digits stand for the paper's data sets. The interval leaves out the sampling of test "
         "images: these runs stored no result per image."
@@ -153,7 +153,7 @@ def test_fresh_and_committed_verdicts_are_compared_where_both_judged(evidence_of
     committed = fresh.copy()
     committed.loc[committed["number"] == 12, "verdict"] = "within noise"
     committed.loc[committed["number"] == 13, "verdict"] = "not tested"
-    committed.loc[committed["number"] == 14, "n_seeds"] = 5
+    committed.loc[committed["number"] == 14, "n_seeds"] = 3
     both = same_verdicts(fresh, committed).set_index("number")
     assert not both.loc[12, "same"]
     assert (both.loc[12, "fresh"], both.loc[12, "committed"]) == ("holds", "within noise")

@@ -57,7 +57,7 @@ def test_measured_and_printed_rows_stand_at_equal_heights(name, picture) -> None
     first, *_, last = figure.findobj(mpl.axes.Axes)
     rows = range(len(first.get_yticks()))
     heights = [[axes.transData.transform((0, row))[1] for row in rows] for axes in (first, last)]
-    assert heights[0] == pytest.approx(heights[1], abs=1.0)
+    assert heights[0] == pytest.approx(heights[1], abs=2.0)  # pixels; titles differ in height by one
 
 
 def above(values: dict[tuple[str, str], float], base: str) -> dict[tuple[str, str], float]:
@@ -163,23 +163,23 @@ def test_counts_are_typeset_and_a_difference_is_in_bold(picture) -> None:
 def test_every_cell_of_the_surface_has_its_value_and_the_best_is_boxed(all_numbers) -> None:
     numbers = all_numbers["fedcopl_ours_surface"].copy()
     best = (
-        (numbers["series"] == "τ2 = 0.9") & (numbers["column"] == "0.25") & (numbers["metric"] == "accuracy")
+        (numbers["series"] == "τ2 = 0.9") & (numbers["column"] == "0.3") & (numbers["metric"] == "accuracy")
     )  # fmt: skip
     numbers.loc[best, "value"] = 0.95
     accuracy, labels = draw("fedcopl_ours_surface", numbers).axes
     for axes, metric in ((accuracy, "accuracy"), (labels, "label_accuracy")):
         shown = {tuple(text.get_position()): text.get_text() for text in axes.texts}
-        levels = [0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9]
+        levels = [0.1, 0.3, 0.5, 0.7, 0.9]
         for (series, column), mean in means(numbers, metric).items():
             place = (levels.index(float(column)), levels.index(float(series.removeprefix("τ2 = "))))
             assert shown[place[0] + 0.5, place[1] + 0.5] == f"{100 * mean:.1f}"
-        assert len(shown) == 49
+        assert len(shown) == 25
     boxes = {box.get_edgecolor(): box for box in accuracy.patches if box.get_edgecolor() == mpl.colors.to_rgba(ORANGE)}
     (box,) = boxes.values()
-    assert (box.get_x() + box.get_width() / 2, box.get_y() + box.get_height() / 2) == pytest.approx((1.5, 6.5))
-    assert "best: 95.0 ± 0.0 at τ1 = 0.25, τ2 = 0.9" in accuracy.get_title()
+    assert (box.get_x() + box.get_width() / 2, box.get_y() + box.get_height() / 2) == pytest.approx((1.5, 4.5))
+    assert "best: 95.0 ± 0.0 at τ1 = 0.3, τ2 = 0.9" in accuracy.get_title()
     cuts = [box.get_bbox().bounds for box in accuracy.patches if box.get_edgecolor() == mpl.colors.to_rgba("white")]
-    assert cuts == [(3, 0, 1, 7), (0, 3, 7, 1)]
+    assert cuts == [(2, 0, 1, 5), (0, 2, 5, 1)]
 
 
 T_975 = {1: 12.7062, 2: 4.30265, 4: 2.77645, 9: 2.26216}

@@ -53,9 +53,9 @@ def test_a_notebook_shows_the_picture_without_pyplot() -> None:
 def test_the_table_picture_says_what_was_measured_and_keeps_the_printed_apart(all_numbers) -> None:
     numbers = all_numbers["fedcopl_main_table1"]
     figure = draw("fedcopl_main_table1", numbers)
-    texts = texts_of(figure)
+    texts = [text.strip() for text in texts_of(figure)]
     assert "Measured here (smoke: handwritten digits, tiny CLIP; 3 seeds)" in texts
-    assert "Printed in the paper (ViT-B/32)" in texts
+    assert "Printed in the paper\n(ViT-B/32)" in texts
     own = numbers.query("series == 'FedCoPL' and column == 'β = 0.1' and metric == 'accuracy'")["value"]
     assert f"{100 * own.mean():.1f} ± {100 * own.std(ddof=1):.1f}" in texts
     *measured, printed = figure.findobj(mpl.axes.Axes)

@@ -50,9 +50,9 @@ def test_a_table_is_typeset_and_its_heading_goes_into_the_caption(tmp_path) -> N
     words = caption.read_text(encoding="utf-8")
     for part in (
         "main Table 6",
-        "smoke: handwritten digits, tiny CLIP; 3 seeds",
-        "Seeds: 0, 1, 2",
-        "n = 3",
+        "smoke: handwritten digits, tiny CLIP; 5 seeds",
+        "Seeds: 0, 1, 2, 3, 4",
+        "n = 5",
         "t-interval",
     ):
         assert part in words
@@ -83,7 +83,7 @@ def test_what_cannot_be_written_is_said_and_nothing_is_left_behind(made_up, tmp_
         (figure, "a.tex", {}, r"no numbers for \.tex; pass the item"),
         (ITEM, "a.pdf", {"width": "triple"}, "expected one of single, double"),
         (ITEM, "a.pdf", {"font": "comic"}, "expected one of sans, serif"),
-        (figure, "a.pdf", {"width": "single"}, "keeps the width and font that it was drawn with"),
+        (figure, "a.pdf", {"width": "single"}, "keeps the layout that it was drawn with"),
         ("fedcopl_main_fig2", "a.tex", {}, "fedcopl_main_fig2 is no table"),
         ("fedcopl_main_fig99", "a.pdf", {}, "unknown item"),
     ):

@@ -173,7 +173,7 @@ def words_of(row, table, tokenizer):
 def test_a_caption_says_what_is_true_of_its_glyph_and_fits_all_of_which_it_is_true():
     glyphs = draw_glyphs(60, torch_generator(5, "test"))
     clear, table, tokenizer = clear_traits(glyphs.traits), digit_captions(32), SimpleTokenizer()
-    shares = {"numerals": 0.3, "templates": 0.2, "named": 0.7}
+    shares = {"numerals": 0.3, "templates": 0.0, "named": 0.7}  # templates have words of their own
     made = write_captions(glyphs.labels, clear, table, torch_generator(6, "test"), **shares)
     assert made.said.any(dim=0).all(), "every trait is named somewhere"
     assert ((made.said == 0) | (made.said == clear)).all(), "no trait is made up"
@@ -182,9 +182,8 @@ def test_a_caption_says_what_is_true_of_its_glyph_and_fits_all_of_which_it_is_tr
         words = words_of(made.rows[j], table, tokenizer)
         assert DIGIT_WORDS[digit] in words or str(digit) in words
         for sign, (little, much) in zip(said, TRAIT_WORDS.values(), strict=True):
-            spoken = "".join(words)
             assert (much in words) == (sign > 0)
-            assert (little in spoken) == (sign < 0) or little in {"neat", "tilted"}
+            assert (little in words) == (sign < 0)
         for i in range(60):
             true = all(one in (0, own) for one, own in zip(said, clear[i].tolist(), strict=True))
             assert fits[i, j] == (true and glyphs.labels[i] == digit)

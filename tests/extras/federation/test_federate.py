@@ -22,7 +22,7 @@ def test_split_simulate_traffic_collect(tmp_path, capsys):
     key = told.split("key ")[1].strip()
     assert Store().run(key).complete
     assert main(["federate", "traffic", f"{folder}/server"]) == 0
-    assert capsys.readouterr().out.split() == ["round", "bytes_up", "bytes_down", "1", "2544", "2544"]
+    assert capsys.readouterr().out.split() == ["round", "bytes_up", "bytes_down", "1", "1776", "1776"]
     clients = [f"{folder}/client-{k:04d}" for k in range(3)]
     assert main(["federate", "collect", f"{folder}/server", *clients]) == 0
     assert key in capsys.readouterr().out
