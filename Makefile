@@ -89,7 +89,7 @@ lock:
 
 # uv where it is on the machine, else pip; the same lock and hashes
 UV := $(shell command -v uv 2>/dev/null)
-INSTALL := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m pip install --progress-bar on)
+INSTALL := $(if $(UV),$(UV) pip install --compile-bytecode --python $(BIN)/python,$(BIN)/python -m pip install --progress-bar on)
 # without CUDA: torch and torchvision come from TORCH_INDEX, without hashes, and what only CUDA needs is left out
 CUDA_ONLY := /^(nvidia-|cuda-|triton=|torch=|torchvision=)/
 FAILED = { echo "The packages could not be installed. Is there a network, and 7 GB of free disk? Then: make clean, and again."; exit 1; }

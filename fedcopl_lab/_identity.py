@@ -16,13 +16,18 @@ def key_of(config: RunConfig) -> str:
 
 def has_key(config: RunConfig) -> bool:
     """Whether the data and weights of a run have a known content, without which it has no key."""
-    if isinstance(config, PromptConfig) and config.clip not in known_manifests("weights"):
+    if isinstance(config, PromptConfig) and not _is_known_clip(config.clip):
         return False
     try:
         key_of(config)
     except FedCoPLError:  # says how to get them, with this machine's paths: not for a table that is committed
         return False
     return True
+
+
+@lru_cache
+def _is_known_clip(name: str) -> bool:
+    return name in known_manifests("weights")
 
 
 @lru_cache

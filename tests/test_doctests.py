@@ -24,7 +24,12 @@ def modules_with_examples():
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-@pytest.mark.parametrize("name", list(modules_with_examples()))
+def marked(name):
+    """The example that writes a whole page is long: tests/browser writes the same one."""
+    return pytest.param(name, marks=pytest.mark.long if name.endswith("._explorer_page") else ())
+
+
+@pytest.mark.parametrize("name", map(marked, modules_with_examples()))
 def test_examples_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     copytree(PACKAGE.parent / "docs/example_study", "docs/example_study")

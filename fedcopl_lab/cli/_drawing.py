@@ -1,8 +1,8 @@
 """Tables and figures drawn one by one while their runs come, and the report that holds what is there."""
 
 import time
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Iterable, Sequence
+from itertools import groupby, islice
 from pathlib import Path
 
 import pandas as pd
@@ -134,6 +134,13 @@ class Drawing:
         if left:
             runs = {config for configs in left.values() for config in configs}
             minutes = sum(map(committed_seconds(self.profile), runs)) / 60
-            told.append(f"{len(left)} claims are not: {', '.join(map(str, left))}; their {len(runs)} missing runs take "
+            told.append(f"{len(left)} claims are not: {_spans(left)}; their {len(runs)} missing runs take "
                         f"{minutes:.0f} min of one core (--budget 30m for some of them, --seeds all)")  # fmt: skip
         return told
+
+
+def _spans(numbers: Iterable[int]) -> str:
+    """``1-3, 5`` for 1, 2, 3 and 5."""
+    groups = groupby(enumerate(sorted(numbers)), lambda pair: pair[1] - pair[0])
+    ends = [[number for _, number in group] for _, group in groups]
+    return ", ".join(str(one[0]) if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in ends)

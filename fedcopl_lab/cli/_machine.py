@@ -37,18 +37,22 @@ def fetch_missing(configs: Sequence[RunConfig], agreed: bool = False) -> None:
         FedCoPLError: nobody agreed to a large download, or a file did not arrive.
     """
     from fedcopl_lab.data import download_of, get, known_manifests, split_name, state_of
-    from fedcopl_lab.models.openai_weights import OFFLINE, OPENAI_MODELS
 
-    known = known_manifests("dataset")
-    names = {split_name(config.dataset, known).whole for config in configs} & set(known)
-    names |= {c.clip for c in configs if isinstance(c, PromptConfig) and c.weights == "pretrained"} & set(OPENAI_MODELS)
+    sets = known_manifests("dataset")
+    names = {split_name(config.dataset, sets).whole for config in configs}
+    names |= {c.clip for c in configs if isinstance(c, PromptConfig) and c.weights == "pretrained"}
+    names &= {*sets, *known_manifests("weights")}
     missing = [download_of(name) for name in sorted(names) if state_of(name) in ("absent", "partly")]
     for one in missing:
         for file in one.files:
             if not file.urls and not (one.folder / file.name).exists():
                 print(f"{one.name}: place {file.name} in {one.folder} by hand: {file.by_hand}")
     wanted = [one for one in missing if any(file.urls for file in one.files)]
-    if not wanted or os.environ.get(OFFLINE):
+    if not wanted:
+        return
+    from fedcopl_lab.models.openai_weights import OFFLINE
+
+    if os.environ.get(OFFLINE):
         return
     size = sum(file.size or _SLACK for one in wanted for file in one.files if file.urls)
     print(f"to fetch, about {size / 1e9:.1f} GB: {', '.join(one.name for one in wanted)}")

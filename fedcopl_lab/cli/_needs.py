@@ -41,10 +41,12 @@ def check_inputs(configs: Sequence[RunConfig]) -> None:
 
 
 def _missing_weights(name: str) -> str:
-    from fedcopl_lab.models.openai_weights import OPENAI_MODELS, find_weights
+    from fedcopl_lab.data import known_manifests, state_of
 
-    if name not in OPENAI_MODELS:  # these are in the package
+    if name not in known_manifests("weights") or state_of(name) == "packaged":
         return ""
+    from fedcopl_lab.models.openai_weights import find_weights
+
     try:
         find_weights(name)
     except FedCoPLError as error:

@@ -5,6 +5,7 @@ import difflib
 import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
@@ -58,9 +59,8 @@ def check_fields(settings: Any, name_of: Callable[[str], str] = str) -> None:
         settings: a frozen dataclass under construction.
         name_of: a field's name -> the setting's name in errors and in RANGES.
     """
-    for field in dataclasses.fields(settings):
-        name, value, optional = name_of(field.name), getattr(settings, field.name), NoneType in get_args(field.type)
-        choices = choices_of(field.type)
+    for field, choices, optional in _fields_of(settings.__class__):
+        name, value = name_of(field.name), getattr(settings, field.name)
         if choices and value not in choices and not (name == "method" and value in REGISTERED):
             raise FedCoPLError(f"{name}={value!r} is unknown; choose one of {', '.join(map(str, choices))}")
         if field.type is str:
@@ -70,6 +70,12 @@ def check_fields(settings: Any, name_of: Callable[[str], str] = str) -> None:
         if name in RANGES and not (optional and value is None):
             expected, holds = RANGES[name]
             check(name, value, holds, expected + (", or None" if optional else ""))
+
+
+@lru_cache
+def _fields_of(kind: type) -> list[tuple[dataclasses.Field[Any], tuple[Any, ...], bool]]:
+    """A dataclass's fields, the values that each may have if they are named, and whether None is one."""
+    return [(one, choices_of(one.type), NoneType in get_args(one.type)) for one in dataclasses.fields(kind)]
 
 
 def _whole(least: int) -> tuple[str, _Test]:

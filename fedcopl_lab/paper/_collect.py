@@ -91,18 +91,21 @@ def with_settings(numbers: pd.DataFrame, profile: str) -> pd.DataFrame:
     [['kappa', 6.0, 'own']]
     """
     cells, found = ["item", "series", "column"], dict[tuple[str, str, str], dict[str, Any]]()
+    there = set(numbers["item"].unique())
     for item in ITEMS:
-        if item.id in set(numbers["item"]):
+        if item.id in there:
             found |= {(item.id, cell.series, cell.column): _setting(item, cell) for cell in item.cells(profile)}
+    asked = numbers[cells].drop_duplicates()
     lines = []
-    for name, series, column in numbers[cells].itertuples(index=False):
+    for name, series, column in asked.itertuples(index=False):
         known = found.get((name, series, column))
         if known is None:
             known = {"dataset": PAPER_SETS.get(series, ""), "swept": "", "role": "other"}
         lines.append({"profile": profile, **known})
-    told = pd.DataFrame(lines, index=numbers.index, columns=SETTING_COLUMNS)
+    told = pd.DataFrame(lines, index=asked.index, columns=SETTING_COLUMNS)
+    told = asked.join(told.astype({"level": float, "row_level": float}))
     numbers = numbers.drop(columns=SETTING_COLUMNS, errors="ignore")
-    return pd.concat([numbers, told.astype({"level": float, "row_level": float})], axis=1)
+    return numbers.merge(told, on=cells, how="left").set_axis(numbers.index)
 
 
 def _setting(item: Item, cell: Cell) -> dict[str, Any]:

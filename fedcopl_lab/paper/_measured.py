@@ -1,6 +1,7 @@
 """The committed measurements: read by notebooks, report and tests; written by ``fedcopl-lab export`` only."""
 
 from collections.abc import Mapping, Set
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,11 @@ def _read(name: str, profile: str, folder: Path | None = None) -> pd.DataFrame:
     if not path.is_file():
         known = ", ".join(measured_profiles()) or "none yet"
         raise FedCoPLError(f"nothing measured in profile {profile!r} is committed; profiles with numbers: {known}")
+    return _parsed(path, path.stat().st_mtime_ns).copy()
+
+
+@lru_cache(maxsize=8)
+def _parsed(path: Path, changed: int) -> pd.DataFrame:
     return pd.read_csv(path, converters={"value": lambda text: float(text or "nan")})  # to the last bit
 
 

@@ -8,6 +8,8 @@ from fedcopl_lab.paper import ITEMS, collect, find_items, measured, measured_run
 from fedcopl_lab.paper._sage_rounds import pseudo_label_numbers
 from fedcopl_lab.report import against_committed
 
+pytestmark = pytest.mark.long
+
 
 def test_the_row_before_training_comes_out_again(real_cifar, store, monkeypatch):
     monkeypatch.setenv("FEDCOPL_LAB_DATA", str(real_cifar))
