@@ -97,13 +97,13 @@ FAILED = { echo "The packages could not be installed. Is there a network, and 7 
 $(READY): requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; try: make PYTHON=python3.12 reproduce")'
 	@echo "Setting up $(VENV) from requirements.lock with $(if $(UV),uv,pip): $(if $(TORCH_INDEX),about 2 GB without CUDA,about 6 GB with torch); a few minutes"
-	$(if $(UV),$(UV) venv --quiet --clear --python $(PYTHON) $(VENV),$(PYTHON) -m venv --clear $(VENV))
+	@$(if $(UV),$(UV) venv --quiet --clear --python $(PYTHON) $(VENV),$(PYTHON) -m venv --clear $(VENV))
 ifdef TORCH_INDEX
 	awk '/^[a-z]/ {keep = !($(CUDA_ONLY))} keep' requirements.lock > $(VENV)/without-cuda.lock
-	$(INSTALL) --index-url $(TORCH_INDEX) $$(awk '/^(torch|torchvision)==/ {print $$1}' requirements.lock) || $(FAILED)
-	$(INSTALL) --require-hashes --no-deps -r $(VENV)/without-cuda.lock || $(FAILED)
+	@$(INSTALL) --index-url $(TORCH_INDEX) $$(awk '/^(torch|torchvision)==/ {print $$1}' requirements.lock) || $(FAILED)
+	@$(INSTALL) --require-hashes --no-deps -r $(VENV)/without-cuda.lock || $(FAILED)
 else
-	$(INSTALL) --require-hashes -r requirements.lock || $(FAILED)
+	@$(INSTALL) --require-hashes -r requirements.lock || $(FAILED)
 endif
 	$(INSTALL) --quiet --no-deps --no-build-isolation -e .
 	@touch $(READY)

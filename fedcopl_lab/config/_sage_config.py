@@ -50,6 +50,9 @@ TOGETHER: Mapping[str, Any] = {
 }  # fmt: skip
 """What several clients in one pass need: no state of their own, and batches of one size."""
 
+LAST_ROUNDS = 5
+"""Rounds at the end of a run whose mean accuracy stands beside the last one's, with each test image's result."""
+
 _LATER = {"clients_per_forward": 1, "feddure_mean": "weights"}
 
 

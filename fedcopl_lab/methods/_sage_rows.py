@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fedcopl_lab.config import LAST_ROUNDS
 from fedcopl_lab.methods._sage_local_task import ClientUpdate
 from fedcopl_lab.methods._sage_setting import SemiSetting
 from fedcopl_lab.methods._sage_state import SemiState, Tensors
@@ -113,9 +114,6 @@ ROW_KEYS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Every key of a row, nested ones with dots, and what it is. Methods without a pool have no labels' groups."""
-
-LAST_ROUNDS = 5
-"""Rounds at the end of a run whose mean accuracy is told beside the last one's, with each test image's result."""
 
 _DIGITS = 6  # of the mean predictions
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.config import LAST_ROUNDS
 
 Row = Mapping[str, Any]
 Numbers = dict[str, float | int | None]
@@ -14,9 +15,6 @@ GROUPS = ("majority", "minority")
 
 THRESHOLDS = (0.5, 0.7, 0.8, 0.9, 0.95)
 """Confidences from which images are counted in the pictures; all are edges of the 20 stored bins."""
-
-FEW = 5
-"""Rounds whose mean accuracy stands beside that of the last one."""
 
 CLIENT_METRICS = (
     "mix_entropy", "prior_entropy", "posterior_entropy", "eq16_right", "eq16_printed", "start_distance", "end_distance",
@@ -114,7 +112,7 @@ def last_five(rows: Sequence[Row]) -> float:
     >>> last_five([{"accuracy": 0.1}] * 3 + [{"accuracy": 0.5}] * 5)
     0.5
     """
-    return float(np.mean([row["accuracy"] for row in rows[-FEW:]]))
+    return float(np.mean([row["accuracy"] for row in rows[-LAST_ROUNDS:]]))
 
 
 def gate_numbers(rows: Sequence[Row]) -> Numbers:

@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.config import LAST_ROUNDS
 from fedcopl_lab.paper._evidence import TidyRows
 
-LAST_ROUNDS = 5
 _FIELDS = {"title": str, "claims": str, "results": str, "settings": list, "metrics": list, "seed": str, "round": str}
 _NEEDED = ("settings", "metrics")
 

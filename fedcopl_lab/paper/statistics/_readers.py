@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from fedcopl_lab.config import LAST_ROUNDS
 from fedcopl_lab.paper._evidence import Read, Rows
 from fedcopl_lab.paper._judge import mean_step, spearman
-
-LAST_ROUNDS = 5
-"""Rounds at the end of a run whose mean accuracy SAGE's claims are judged on."""
 
 EQUAL_SHARE = "20%"
 """Share of a client's images at which labels are compared at equal numbers."""

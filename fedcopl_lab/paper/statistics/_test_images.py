@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from fedcopl_lab.config import LAST_ROUNDS
 from fedcopl_lab.paper._evidence import Read, Rows
-from fedcopl_lab.paper.statistics._readers import LAST_ROUNDS, accuracy, as_floats, last_five
+from fedcopl_lab.paper.statistics._readers import accuracy, as_floats, last_five
 
 Results = list[np.ndarray]
 """Per client, or once for all: whether each test image is right, or the share of rounds in which it is."""
