@@ -29,7 +29,7 @@ def marked(name):
     return pytest.param(name, marks=pytest.mark.long if name.endswith("._explorer_page") else ())
 
 
-@pytest.mark.parametrize("name", map(marked, modules_with_examples()))
+@pytest.mark.parametrize("name", [marked(name) for name in modules_with_examples()])
 def test_examples_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     copytree(PACKAGE.parent / "docs/example_study", "docs/example_study")
