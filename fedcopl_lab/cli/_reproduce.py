@@ -220,7 +220,7 @@ def _announce(
     items: Sequence[Item], configs: Sequence[RunConfig], missing: Sequence[RunConfig], jobs: int, profile: str
 ) -> None:
     print(
-        f"{len(items)} tables and figures in profile {profile}: {len(configs)} runs, {len(missing)} of them to compute"
+        f"profile {profile}, tables and figures: {len(items)}; {len(configs)} runs, {len(missing)} of them to compute"
     )
     if missing:
         seconds = sum(map(committed_seconds(profile), missing)) / jobs + 8  # every worker loads torch once
