@@ -21,22 +21,11 @@ def root(tmp_path):
     return folder
 
 
-def place(own_manifests, root, name, archive, files, counts, classes):
-    """Put a fake's archive where a person would, and fit the manifest: a fake cannot have the official checksum."""
-    own_manifests.small(name, *counts, classes)
-    path = own_manifests.folder / f"{name}.toml"
-    pinned = ("bytes =", "md5 =", "sha256 =", "content_sha256 =")
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith(pinned)]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (root / name).mkdir()
-    (fakes.zipped if archive.endswith(".zip") else fakes.tar)(root / name / archive, files)
-
-
 @pytest.fixture
 def small_dtd(own_manifests, root):
     classes = ("banded", "polka-dotted", "zigzagged")
     files, split = fakes.dtd(classes, {"train": 2, "val": 1, "test": 1})
-    place(own_manifests, root, "dtd", "dtd-r1.0.1.tar.gz", files, (6, 3), classes)
+    fakes.place(own_manifests, root, "dtd", "dtd-r1.0.1.tar.gz", files, (6, 3), classes)
     (root / "dtd" / "split_zhou_DescribableTextures.json").write_bytes(split)
     return root
 
@@ -120,7 +109,7 @@ def test_svhn(own_manifests, root):
 
 def test_cinic10(own_manifests, root):
     classes = ("airplane", "automobile")
-    place(own_manifests, root, "cinic10", "CINIC-10.tar.gz", fakes.cinic10(classes, 3), (6, 6), classes)
+    fakes.place(own_manifests, root, "cinic10", "CINIC-10.tar.gz", fakes.cinic10(classes, 3), (6, 6), classes)
     get("cinic10", root, progress=False)
     dataset = load_dataset("cinic10", root)
     assert dataset.images.shape == (12, 3, 32, 32)
@@ -191,7 +180,7 @@ def test_a_wrong_split_file_is_refused(small_dtd, change, message):
 def test_ucf101(own_manifests, root):
     official = ("Apply_Eye_Makeup", "Yo_Yo")
     files, split = fakes.ucf101(official, {"train": 2, "val": 1, "test": 1})
-    place(own_manifests, root, "ucf101", "UCF-101-midframes.zip", files, (4, 2), ("Apply Eye Makeup", "Yo Yo"))
+    fakes.place(own_manifests, root, "ucf101", "UCF-101-midframes.zip", files, (4, 2), ("Apply Eye Makeup", "Yo Yo"))
     (root / "ucf101/split_zhou_UCF101.json").write_bytes(split)
     get("ucf101", root, progress=False)
     dataset = load_dataset("ucf101", root)
@@ -202,7 +191,7 @@ def test_ucf101(own_manifests, root):
 def test_resisc45(own_manifests, root):
     official = ("airplane", "sea_ice")
     files, lists = fakes.resisc45(official, {"train": 1, "val": 1, "test": 2})
-    place(own_manifests, root, "resisc45", "NWPU-RESISC45.zip", files, (4, 4), ("airplane", "sea ice"))
+    fakes.place(own_manifests, root, "resisc45", "NWPU-RESISC45.zip", files, (4, 4), ("airplane", "sea ice"))
     with pytest.raises(FedCoPLError, match=r"train\.json cannot be fetched by a program: take it from ELEVATER"):
         get("resisc45", root, progress=False)
     for name, content in lists.items():
@@ -218,7 +207,7 @@ def test_resisc45(own_manifests, root):
 def test_cub(own_manifests, root):
     official = ("001.Black_footed_Albatross", "002.Laysan_Albatross")
     classes = ("black footed albatross", "laysan albatross")
-    place(own_manifests, root, "cub", "CUB_200_2011.tgz", fakes.cub(official, 3), (4, 2), classes)
+    fakes.place(own_manifests, root, "cub", "CUB_200_2011.tgz", fakes.cub(official, 3), (4, 2), classes)
     get("cub", root, progress=False)
     dataset = load_dataset("cub", root)
     assert labels_of(dataset) == ([0, 0, 1, 1], [0, 1])
