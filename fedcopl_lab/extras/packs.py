@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 FORMAT = 1
 TENSORS, ABOUT = "features.safetensors", "pack.json"
 _IMAGES_PER_FORWARD = 256
-_WRITTEN = ("format", "dataset", "classes", "template", "clip", "weights_sha256", "data_sha256", "logit_scale",
-            "features_sha256", "environment")  # fmt: skip
+_WRITTEN = {
+    "format": int, "dataset": str, "classes": list, "template": str, "clip": str, "weights_sha256": str,
+    "data_sha256": str, "logit_scale": float | int, "features_sha256": str, "environment": dict,
+}  # fmt: skip
 _REMEDY = "copy the pack again, or write it with `fedcopl-lab features export`"
 
 
@@ -228,9 +230,9 @@ def load_features(folder: Path | str) -> FeaturePack:
 
 def _check_about(folder: Path, about: Any) -> None:
     known = about if isinstance(about, dict) else {}
-    missing = [name for name in _WRITTEN if name not in known]
-    if missing:
-        raise FedCoPLError(f"{folder / ABOUT} has no {', '.join(missing)}; {_REMEDY}")
+    unfit = [name for name, kind in _WRITTEN.items() if not isinstance(known.get(name), kind)]
+    if unfit:
+        raise FedCoPLError(f"{folder / ABOUT} has no valid {', '.join(unfit)}; {_REMEDY}")
     if known["format"] != FORMAT:
         raise FedCoPLError(f"{folder / ABOUT} has format {known['format']!r}; this version reads {FORMAT}; {_REMEDY}")
 
@@ -293,6 +295,6 @@ def _show(folder: Path | str) -> int:
     print(pack)
     for name in ("template", "weights_sha256", "data_sha256", "features_sha256"):
         print(f"{name:>16}  {pack.about[name]}")
-    print(f"{'written on':>16}  {pack.about['environment']['hardware']}")
+    print(f"{'written on':>16}  {pack.about['environment'].get('hardware', 'not said')}")
     print(f"{'zero-shot':>16}  {pack.accuracy:.1%} of the test images")
     return 0

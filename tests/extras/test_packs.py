@@ -102,7 +102,7 @@ def test_the_command_line_writes_and_shows(tmp_path, capsys):
         (packs.ABOUT, lambda path: path.unlink(), "pack.json not found"),
         (packs.TENSORS, lambda path: path.unlink(), "features.safetensors not found"),
         (packs.ABOUT, lambda path: path.write_text("{"), "pack.json is not valid JSON"),
-        (packs.ABOUT, lambda path: path.write_text("[]"), "has no format, dataset"),
+        (packs.ABOUT, lambda path: path.write_text("[]"), "has no valid format, dataset"),
         (packs.TENSORS, lambda path: path.write_bytes(path.read_bytes()[:999]), "cannot read"),
         (packs.TENSORS, lambda path: path.write_bytes(path.read_bytes()[:-1] + b"\1"), "has the sha256"),
     ],
@@ -133,8 +133,17 @@ def test_content_that_does_not_fit_is_refused(copy, changes, message):
         lab.load_features(copy)
 
 
-def test_a_pack_of_a_later_format(copy):
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("format", 2, "has format 2; this version reads 1"),
+        ("classes", 10, "has no valid classes"),
+        ("features_sha256", None, "has no valid features_sha256"),
+        ("logit_scale", "100", "has no valid logit_scale"),
+    ],
+)
+def test_a_field_of_another_version_or_kind(copy, name, value, message):
     about = json.loads((copy / packs.ABOUT).read_text())
-    (copy / packs.ABOUT).write_text(json.dumps(about | {"format": 2}))
-    with pytest.raises(FedCoPLError, match="has format 2; this version reads 1"):
+    (copy / packs.ABOUT).write_text(json.dumps(about | {name: value}))
+    with pytest.raises(FedCoPLError, match=message):
         lab.load_features(copy)
