@@ -69,8 +69,10 @@ def opened(chromium, server):
         page.evaluate("void window.jupyterapp.commands.execute('notebook:run-all-cells')")
         page.wait_for_function(
             """() => {
-                const prompts = [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')];
-                return prompts.length && prompts.every(one => /\\[\\d+\\]:/.test(one.textContent));
+                // a folded cell shows no prompt
+                const prompts = [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')]
+                    .map(one => one.textContent).filter(text => text);
+                return prompts.length && prompts.every(text => /\\[\\d+\\]:/.test(text));
             }""",
             timeout=240_000,
         )
