@@ -4,6 +4,7 @@ import hashlib
 import tomllib
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -130,17 +131,22 @@ def read_manifest_table(name: str) -> dict[str, Any]:
     >>> read_manifest_table("digits")["kind"]
     'dataset'
     """
-    known = known_manifests()
-    if name not in known:
+    path = manifest_folder() / f"{name}.toml"
+    if "/" in name or not path.is_file():
+        known = known_manifests()
         close = get_close_matches(name, known, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise FedCoPLError(f"no manifest is named {name!r}; {hint}known manifests: {', '.join(known)}")
-    path = manifest_folder() / f"{name}.toml"
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return _parsed(path, path.stat().st_mtime_ns)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
         raise FedCoPLError(f"{path} is not valid TOML ({reason}); restore the file from the package") from error
+
+
+@lru_cache(maxsize=64)
+def _parsed(path: Path, changed: int) -> dict[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def manifest_fields(name: str) -> Fields:
