@@ -9,7 +9,7 @@ from fedcopl_lab._files import tensor_bytes
 from fedcopl_lab.engine import shard_of
 
 PROMPTS = {"dataset": "digits:240", "scheme": "iid", "rounds": 2, "local_epochs": 1, "refresh_every": 2}
-MODELS = {"method": "SAGE", "rounds": 2, "width": 0.25, "n_probe": 20, "steps_per_epoch": 2, "participation": 0.1}
+MODELS = {"method": "SAGE", "rounds": 2, "width": 0.25, "n_probe": 20, "steps_per_epoch": 2, "participation": 0.2}
 
 
 @pytest.mark.parametrize("changes", [PROMPTS, MODELS, MODELS | {"momentum_state": "carry"}])

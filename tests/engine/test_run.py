@@ -20,7 +20,7 @@ from fedcopl_lab.store import Store
 SHORT = {"rounds": 3, "local_epochs": 1, "refresh_every": 2}
 SAGE = {
     "method": "SAGE", "rounds": 3, "width": 0.25, "n_probe": 20, "steps_per_epoch": 3, "threshold": 0.5,
-    "participation": 0.1,
+    "participation": 0.2,
 }  # fmt: skip
 LONG = pytest.mark.long
 

@@ -26,7 +26,7 @@ PROMPTING = lab.configure(
     n_visual=1, q_conf=0.9, q_ent=0.9,
 )  # fmt: skip
 SAGE = lab.configure(
-    "smoke", method="SAGE", rounds=3, width=0.25, n_probe=20, steps_per_epoch=2, threshold=0.3, participation=0.1
+    "smoke", method="SAGE", rounds=3, width=0.25, n_probe=20, steps_per_epoch=2, threshold=0.3, participation=0.2
 )
 NOT_PROMISED = ("environment.json", "seconds.json")  # where and how fast: they differ between equal runs
 

@@ -23,7 +23,8 @@ MODELS = {
     "n_probe": 20,
     "steps_per_epoch": 2,
     "threshold": 0.5,
-    "participation": 0.1,
+    "participation": 0.2,
+    "clients_per_forward": 1,
 }
 
 
