@@ -25,7 +25,7 @@ BIN = Path(sys.executable).parent
 PROMPTS = {"rounds": 1, "local_epochs": 1, "refresh_every": 0, "n_clients": 3, "clients_per_forward": 1}
 MODELS = {
     "rounds": 2, "width": 0.25, "n_probe": 20, "steps_per_epoch": 2, "threshold": 0.5, "n_clients": 3,
-    "participation": 1.0,
+    "participation": 1.0, "clients_per_forward": 1,
 }  # fmt: skip
 TIME_BOX = 420
 """Seconds for one federation; a process is started for every message."""

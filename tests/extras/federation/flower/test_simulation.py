@@ -16,7 +16,10 @@ pytestmark = [pytest.mark.cluster, pytest.mark.long]
 METHODS = ("FedCoPL", "PromptFL", "SAGE")
 
 PROMPTS = {"rounds": 2, "local_epochs": 1, "refresh_every": 1, "n_clients": 3, "clients_per_forward": 1}
-MODELS = {"rounds": 2, "width": 0.25, "n_probe": 20, "steps_per_epoch": 2, "threshold": 0.5, "n_clients": 5}
+MODELS = {
+    "rounds": 2, "width": 0.25, "n_probe": 20, "steps_per_epoch": 2, "threshold": 0.5, "n_clients": 5,
+    "clients_per_forward": 1,
+}  # fmt: skip
 
 
 SIMULATE = """
