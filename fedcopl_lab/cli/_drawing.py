@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from fedcopl_lab.cli._machine import Machine
 from fedcopl_lab.config import RunConfig
 from fedcopl_lab.paper import (
     Item,
@@ -36,17 +37,17 @@ class Drawing:
         items: what is drawn, in this order.
         profile: whose runs.
         seeds: which seeds of the items that leave them open.
-        device: of the runs.
+        machine: makes each run what this machine computes, as of :func:`on_this_machine`.
         store: where they are.
         folder: where the files go.
         pictures: kinds of picture files.
     """
 
     def __init__(
-        self, items: Sequence[Item], profile: str, seeds: Sequence[int], device: str, store: Store, folder: Path,
+        self, items: Sequence[Item], profile: str, seeds: Sequence[int], machine: Machine, store: Store, folder: Path,
         pictures: Sequence[str],
     ) -> None:  # fmt: skip
-        self.items, self.profile, self.seeds, self.device = items, profile, seeds, device
+        self.items, self.profile, self.seeds, self.machine = items, profile, seeds, machine
         self.store, self.folder, self.pictures = store, folder, pictures
         self.report = folder / "report.html"
         self.numbers = dict[str, pd.DataFrame]()
@@ -56,7 +57,7 @@ class Drawing:
 
     def wanted(self, item: Item) -> list[RunConfig]:
         """The runs of an item at the seeds that are asked for."""
-        return [config for _, config in item.runs(self.profile, self.seeds, device=self.device)]
+        return [config for _, config in item.runs(self.profile, self.seeds, machine=self.machine)]
 
     def begin(self, missing: Sequence[RunConfig]) -> str:
         """Draw the items whose runs are all there, and before them the first whose committed numbers are."""
@@ -86,7 +87,7 @@ class Drawing:
         """Draw what has changed since and judge the claims; how all of it compares with the committed numbers."""
         for item in self.items:
             self._draw(item)
-        found = verdicts(self.profile, self.store, self.seeds, device=self.device)
+        found = verdicts(self.profile, self.store, self.seeds, machine=self.machine)
         judged = judged_here(found, self.profile)
         told = self._compared(judged)
         self._write(judged, ". ".join([*told, ""]).strip())
@@ -94,7 +95,7 @@ class Drawing:
 
     def _draw(self, item: Item) -> bool:
         """Write an item's files where its numbers have changed."""
-        lines = stored_or_committed(item, self.profile, self.seeds, self.store, device=self.device)
+        lines = stored_or_committed(item, self.profile, self.seeds, self.store, machine=self.machine)
         before = self.numbers.get(item.id)
         if (lines.empty and item.reads != "nothing") or (before is not None and lines.equals(before)):
             return False
@@ -130,7 +131,8 @@ class Drawing:
         changed = "".join(f"; {row['number']}: {row['committed']} -> {row['fresh']}" for row in off)
         told.append(f"{len(here)} of {len(judged)} claims are judged on runs computed here, "
                     f"{len(both) - len(off)} of them as committed{changed}")  # fmt: skip
-        left = unsettled(self.profile, self.store) if self.device == "cpu" else {}
+        left = unsettled(self.profile, self.store)
+        left = {claim: runs for claim, runs in left.items() if all(self.machine(one) == one for one in runs)}
         if left:
             runs = {config for configs in left.values() for config in configs}
             minutes = sum(map(committed_seconds(self.profile), runs)) / 60

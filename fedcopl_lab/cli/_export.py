@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.cli._machine import on_this_machine
 from fedcopl_lab.cli.options import add_profile
 from fedcopl_lab.config import profile_name
 from fedcopl_lab.paper import (
@@ -36,10 +37,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_profile(parser)
     parser.add_argument("--out", metavar="FOLDER", help="where to write (default: the package's paper/measured)")
     parser.add_argument("--add", action="store_true", help="keep what is there, add what is stored, name the rest")
-    parser.set_defaults(command=lambda options: export(options.profile, options.out, options.add))
+    parser.add_argument("--device", default="cpu", help="where the runs were computed: cpu or cuda (default: cpu)")
+    parser.set_defaults(command=lambda options: export(options.profile, options.out, options.add, options.device))
 
 
-def export(profile: str | None, out: str | None, add: bool = False) -> int:
+def export(profile: str | None, out: str | None, add: bool = False, device: str = "cpu") -> int:
     """Write what stored runs give, every item's numbers and every claim's verdict, as a profile's committed ones.
 
     Args:
@@ -47,18 +49,21 @@ def export(profile: str | None, out: str | None, add: bool = False) -> int:
         out: folder; None takes the package's.
         add: keep the cells and verdicts that the folder holds, add those that are stored, and say which are missing,
             instead of an error.
+        device: the device of the stored runs; on a card, call it on the machine that has computed them.
     """
     profile, store = profile_name(profile), Store()
-    folder = Path(out) if out else measured_folder()
+    folder, machine = Path(out) if out else measured_folder(), on_this_machine(device)
     items = [item for item in ITEMS if item.reads != "nothing" and has_runs(item, profile)]
-    tables = [collect(item, profile, store=store, partial=add) for item in items]
+    tables = [collect(item, profile, store=store, partial=add, machine=machine) for item in items]
     if not any(any(table["key"]) for table in tables):
         raise FedCoPLError(f"no run of profile {profile} is stored; run `fedcopl-lab reproduce --profile {profile}`")
     numbers = pd.concat([table for table in tables if len(table)])
-    claims = verdicts(profile, store)
+    claims = verdicts(profile, store, machine=machine)
     elsewhere = pd.DataFrame({"key": []})
     if add and (folder / f"{profile}.csv").is_file():
-        asked_for = {(item.id, *cell): keys for item in items for cell, keys in keys_by_cell(item, profile).items()}
+        asked_for = {
+            (item.id, *cell): keys for item in items for cell, keys in keys_by_cell(item, profile, cards=True).items()
+        }
         committed, elsewhere, judged = read_measured(folder, profile)
         numbers, claims = add_numbers(committed, numbers, asked_for), add_claims(judged, claims)
     keys = {key for key in numbers["key"].dropna() if key}

@@ -2,10 +2,14 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig, RunConfig
+
+Machine = Callable[[RunConfig], RunConfig]
+"""Makes a run what a machine computes."""
 
 ASK_ABOVE = 5e9
 """Bytes of downloads that nobody is asked about."""
@@ -24,6 +28,32 @@ def chosen_device(given: str | None, profile: str) -> str:
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def on_this_machine(device: str) -> Machine:
+    """What makes a run one of a device of this machine.
+
+    Runs of the profile ``paper`` get as many clients in a forward pass as a card has room for.
+    """
+    size = _gigabytes(device) if device.startswith("cuda") else 0.0
+
+    def changed(config: RunConfig) -> RunConfig:
+        there = replace(config, device=device)
+        if not size or config.profile != "paper":
+            return there
+        from fedcopl_lab.extras.bench.card_memory import on_card
+
+        return on_card(there, size)
+
+    return changed
+
+
+def _gigabytes(device: str) -> float:
+    import torch
+
+    from fedcopl_lab._card import memory_of
+
+    return memory_of(device) / 1e9 if torch.cuda.is_available() else 0.0
 
 
 def fetch_missing(configs: Sequence[RunConfig], agreed: bool = False) -> None:

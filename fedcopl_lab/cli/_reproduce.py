@@ -7,7 +7,6 @@ import time
 import webbrowser
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from itertools import chain, takewhile
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import check_writable
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.cli._drawing import Drawing
-from fedcopl_lab.cli._machine import chosen_device, fetch_missing
+from fedcopl_lab.cli._machine import chosen_device, fetch_missing, on_this_machine
 from fedcopl_lab.cli._needs import check_inputs, list_costs, not_stored
 from fedcopl_lab.cli.options import add_profile, figures_folder
 from fedcopl_lab.config import RunConfig, profile_name
@@ -89,7 +88,8 @@ def reproduce(options: argparse.Namespace) -> int:
     if not options.dry_run:
         check_writable(folder)
     store = Store()
-    configs = [config for _, _, config in runs_of(items, profile, seeds, first, device=options.device)]
+    machine = on_this_machine(options.device)
+    configs = [config for _, _, config in runs_of(items, profile, seeds, first, machine=machine)]
     configs = list(dict.fromkeys(configs))
     if options.shard:
         configs = _part(configs, options.shard)
@@ -107,7 +107,7 @@ def reproduce(options: argparse.Namespace) -> int:
         rest = "when all shards are, `fedcopl-lab reproduce` draws them"
         print(f"shard {options.shard}: {len(configs)} runs are stored; {rest}")
         return 0
-    drawing = Drawing(items, profile, seeds, options.device, store, folder, pictures)
+    drawing = Drawing(items, profile, seeds, machine, store, folder, pictures)
     order = _in_item_order(drawing, missing)
     if options.budget is not None:
         order = takewhile(
@@ -172,7 +172,7 @@ def _for_claims(drawing: Drawing, asked_for: Sequence[RunConfig]) -> Iterator[Ru
     """Runs that settle claims, without those that are under way."""
     profile = drawing.profile
     for config in runs_to_settle(profile, drawing.store, committed_seconds(profile)):
-        if (wanted := replace(config, device=drawing.device)) not in asked_for:
+        if (wanted := drawing.machine(config)) not in asked_for:
             yield wanted
 
 

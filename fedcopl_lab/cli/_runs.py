@@ -2,6 +2,7 @@
 
 import argparse
 
+from fedcopl_lab.cli._machine import on_this_machine
 from fedcopl_lab.cli.options import add_profile, add_settings, parse_settings
 from fedcopl_lab.config import configure
 from fedcopl_lab.store import Run, Store, runs
@@ -46,7 +47,8 @@ def run_one(options: argparse.Namespace) -> int:
 
     settings = parse_settings(options.settings)
     changes = {"seed": options.seed, "device": options.device, **settings}
-    _print_run(run(configure(options.profile, method=options.method, mode=options.mode, **changes)))
+    config = configure(options.profile, method=options.method, mode=options.mode, **changes)
+    _print_run(run(config if "clients_per_forward" in settings else on_this_machine(options.device)(config)))
     return 0
 
 

@@ -12,7 +12,7 @@ from fedcopl_lab._identity import has_key, key_of
 from fedcopl_lab.data import load_manifest
 from fedcopl_lab.paper._sage_reached import reached_lines, speed_up_lines
 from fedcopl_lab.paper._sage_rounds import confidence_lines, gate_numbers, last_five, pseudo_label_numbers, theory_lines
-from fedcopl_lab.paper.items import ITEMS, PAPER_SETS, SEEDS, Cell, Item, Reads
+from fedcopl_lab.paper.items import ITEMS, PAPER_SETS, SEEDS, Cell, Item, Reads, ways_on_cards
 from fedcopl_lab.store import Run, Store
 
 VALUE_COLUMNS = ["item", "series", "column", "metric", "x", "y", "seed", "value", "key"]
@@ -42,7 +42,7 @@ def collect(
         store: where the runs are; None takes the default store.
         partial: leave out cells of which a run is not stored, or with ``"runs"`` those runs alone, instead of an
             error; never filled in.
-        changes: settings changed in every run, such as ``device``.
+        changes: settings changed in every run, such as ``rounds``; and ``machine``, of :meth:`Item.runs`.
 
     Returns:
         Columns item, series, column, metric, x (round, class, bin of confidence or target), y (client), seed, value,
@@ -148,15 +148,18 @@ def runs_of(
     return [(item, cell, config) for item in items for cell, config in item.runs(profile, seeds, first, **changes)]
 
 
-def keys_by_cell(item: Item, profile: str) -> dict[tuple[str, str], set[str]]:
+def keys_by_cell(item: Item, profile: str, cards: bool = False) -> dict[tuple[str, str], set[str]]:
     """(series, column) -> the keys of the runs that the cell asks for at all its seeds, stored or not.
+
+    With ``cards`` also those under which cards compute the same runs of the profile ``paper``.
 
     >>> len(keys_by_cell(find_items(["main Table 3"])[0], "mini"))
     6
     """
     found: dict[tuple[str, str], set[str]] = {}
     for cell in item.cells(profile):
-        keys = {key_of(replace(cell.config, seed=seed)) for seed in item.seeds_of(cell)}
+        ways = ways_on_cards(cell.config) if cards else [cell.config]
+        keys = {key_of(replace(way, seed=seed)) for seed in item.seeds_of(cell) for way in ways}
         found.setdefault((cell.series, cell.column), set()).update(keys)
     return found
 

@@ -60,7 +60,7 @@ def gate_rows(profile: str, store: Store, seeds: Sequence[int] = SEEDS, **change
     items = [item for item in ITEMS if item.id in _item_names(read_table("gates.csv")["items"])]
     fresh = pd.concat([collect(item, profile, seeds, store, partial=True, **changes) for item in items])
     before = _committed(profile)
-    asked = {(one.id, *cell): keys for one in items for cell, keys in keys_by_cell(one, profile).items()}
+    asked = {(one.id, *cell): keys for one in items for cell, keys in keys_by_cell(one, profile, cards=True).items()}
     return add_numbers(before[before["item"].isin({item.id for item in items})], fresh, asked)
 
 

@@ -32,7 +32,7 @@ def stored_or_committed(
         profile: whose numbers.
         seeds: which stored seeds; the committed ones are those of the item.
         store: where the runs are; None takes the default store.
-        changes: settings of the stored runs, such as ``device``.
+        changes: settings of the stored runs, such as ``rounds``; and ``machine``, of :meth:`Item.runs`.
 
     Returns:
         As :func:`fedcopl_lab.paper.collect` gives them, and a column origin: ``"computed here"`` or ``"committed"``.
@@ -54,7 +54,7 @@ def _rest(item: Item, profile: str, fresh: pd.DataFrame) -> pd.DataFrame:
     """The committed numbers of an item's present settings, but for the cells and seeds of ``fresh``."""
     if profile not in measured_profiles():
         return fresh[:0]
-    lines, asked_for = measured(profile, item.id), set().union(*keys_by_cell(item, profile).values())
+    lines, asked_for = measured(profile, item.id), set().union(*keys_by_cell(item, profile, cards=True).values())
     lines = lines[lines["key"].fillna("").isin(asked_for | {""})]
     return lines[~pd.MultiIndex.from_frame(lines[_RUN]).isin(pd.MultiIndex.from_frame(fresh[_RUN]))]
 

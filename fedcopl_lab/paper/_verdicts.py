@@ -119,7 +119,7 @@ def verdicts(
         seeds: which seeds to look for.
         paper: ``"fedcopl"`` or ``"sage"``; None takes both.
         numbers: the claims of these numbers only; None takes all.
-        changes: settings that all runs have, such as ``device``.
+        changes: settings that all runs have, such as ``rounds``; and ``machine``, of :meth:`Item.runs`.
 
     Returns:
         One line per claim: number, claim, verdict (``"holds"``, ``"does not hold"``, ``"within noise"``, ``"regime

@@ -66,7 +66,9 @@ def test_a_stored_run_takes_the_place_of_its_own_lines_alone(committed):
 
 
 def test_committed_numbers_of_other_settings_are_not_shown(committed, monkeypatch):
-    monkeypatch.setattr(_stored_or_committed, "keys_by_cell", lambda item, profile: {("FedCoPL", "β = 0.1"): {"new"}})
+    monkeypatch.setattr(
+        _stored_or_committed, "keys_by_cell", lambda item, profile, cards: {("FedCoPL", "β = 0.1"): {"new"}}
+    )
     assert stored_or_committed(TABLE).empty
 
 

@@ -9,7 +9,7 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import did_you_mean
 from fedcopl_lab.paper.items._fedcopl_columns import PAPER_SETS
 from fedcopl_lab.paper.items._fedcopl_runs import FEDCOPL_CELLS, NOT_RUN
-from fedcopl_lab.paper.items._item import SEEDS, Cell, Drawing, Item, NotRun, Reads
+from fedcopl_lab.paper.items._item import SEEDS, Cell, Drawing, Item, NotRun, Reads, ways_on_cards
 from fedcopl_lab.paper.items._sage_columns import SAGE_SETS
 from fedcopl_lab.paper.items._sage_runs import NO_KAPPA, SAGE_CELLS, targets
 
@@ -44,6 +44,7 @@ __all__ = [
     "find_items",
     "has_runs",
     "targets",
+    "ways_on_cards",
 ]
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
-from fedcopl_lab.config import RunConfig
+from fedcopl_lab.config import PromptConfig, RunConfig
 
 Reads = Literal["final", "first", "rounds", "labels", "pseudo_labels", "confidences", "reached", "theory", "split",
                 "gate", "manifests", "nothing"]  # fmt: skip
@@ -31,6 +31,21 @@ SEEDS = (0, 1, 2, 3, 4)
 
 THREE_SEEDS = SEEDS[:3]
 """Seeds of sweeps, and of all rows in the other profiles: as many as the paper's trials."""
+
+
+def _as_it_is(config: RunConfig) -> RunConfig:
+    return config
+
+
+def ways_on_cards(config: RunConfig) -> list[RunConfig]:
+    """A run as it is and, in the profile ``paper``, as cards of any size compute it: with equal groups of clients."""
+    if config.profile != "paper":
+        return [config]
+    on_card = replace(config, device="cuda")
+    if not isinstance(on_card, PromptConfig) or on_card.momentum_state == "shared":
+        return [config, on_card]
+    groups = [n for n in range(1, config.n_clients + 1) if config.n_clients % n == 0]
+    return [config, *(replace(on_card, clients_per_forward=n) for n in groups)]
 
 
 @dataclass(frozen=True)
@@ -133,14 +148,20 @@ class Item:
         return self.source == "ours"
 
     def runs(
-        self, profile: str, seeds: Sequence[int] = SEEDS, first: int | None = None, **changes: Any
+        self,
+        profile: str,
+        seeds: Sequence[int] = SEEDS,
+        first: int | None = None,
+        machine: Callable[[RunConfig], RunConfig] = _as_it_is,
+        **changes: Any,
     ) -> list[tuple[Cell, RunConfig]]:
-        """Every (cell, run) of the item: its cells at each seed, with ``changes`` such as ``device``.
+        """Every (cell, run) of the item: its cells at each seed, with ``changes`` such as ``rounds``.
 
-        ``first`` bounds the number of seeds of each cell: 1 for a quick look, 0 for none.
+        ``first`` bounds the number of seeds of each cell: 1 for a quick look, 0 for none. ``machine`` makes each run
+        what a machine computes: on a card, with as many clients in a forward pass as fit.
         """
         return [
-            (cell, replace(cell.config, seed=s, **changes))
+            (cell, machine(replace(cell.config, seed=s, **changes)))
             for cell in self.cells(profile)
             for s in self.seeds_of(cell, seeds)[:first]
         ]

@@ -1,6 +1,7 @@
 """The plan of a run: its arithmetic, and steps and FLOPs beside those that really happen."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from PIL import Image
@@ -8,10 +9,11 @@ from PIL import Image
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.cli import main
+from fedcopl_lab.cli._machine import on_this_machine
 from fedcopl_lab.extras.bench import data_sizes, measure_rates, measure_sage_rates, plan_run
 from fedcopl_lab.extras.bench.card_memory import on_card, plan_card
 from fedcopl_lab.extras.bench.rates import Rates, SageRates
-from fedcopl_lab.paper import find_items, runs_of
+from fedcopl_lab.paper import find_items, keys_by_cell, runs_of
 
 SIZES = (1000, 200, 10, 224)
 RATES = Rates(
@@ -69,6 +71,27 @@ def test_large_sets_wait_in_memory_and_clients_fill_the_card():
     sage = lab.configure("paper", method="SAGE")
     assert on_card(sage, 80) == sage
     assert plan_card(sage, 24).gigabytes < 10
+
+
+def key_of(config):
+    return str(config.identity() | {"device": config.device})
+
+
+def test_runs_planned_on_a_card_fill_it_and_are_found_again(monkeypatch):
+    item = find_items(["fedcopl_main_table3"])[0]
+    without = item.runs("paper", [0], machine=on_this_machine("cuda"))  # there is no card yet
+    assert {config.clients_per_forward for _, config in without} == {1}
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.get_device_properties", lambda device: SimpleNamespace(total_memory=80 * 10**9))
+    monkeypatch.setattr("fedcopl_lab.paper._collect.key_of", key_of)  # without the data
+    known, planned = keys_by_cell(item, "paper", cards=True), item.runs("paper", [0], machine=on_this_machine("cuda"))
+    for cell, config in planned:
+        assert config == on_card(replace(cell.config, device="cuda"), 80)
+        assert key_of(config) in known[cell.series, cell.column]
+        assert key_of(replace(config, device="cpu")) not in known[cell.series, cell.column]
+    assert max(config.clients_per_forward for _, config in planned) == 10
+    smoke = item.cells("smoke")[0].config
+    assert on_this_machine("cuda")(smoke) == replace(smoke, device="cuda")
 
 
 def test_plan_gives_the_petaflops_of_the_paper_runs():
