@@ -25,8 +25,8 @@ reproduce: $(READY)
 	$(BIN)/fedcopl-lab reproduce $(if $(PROFILE),--profile $(PROFILE)) $(if $(ITEMS),--items $(ITEMS)) \
 	  $(if $(SEEDS),--seeds $(SEEDS)) $(if $(BUDGET),--budget $(BUDGET))
 
-CHECKED := --jaxtyping-packages=fedcopl_lab,beartype.beartype
-NBVAL := --nbval --nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg --nbval-cell-timeout=120
+# shapes are checked where there are tensors; elsewhere mypy does
+CHECKED := --jaxtyping-packages=fedcopl_lab.data,fedcopl_lab.models,fedcopl_lab.steps,fedcopl_lab.methods,fedcopl_lab.widgets,fedcopl_lab.extras,beartype.beartype
 
 # notebooks draw the committed numbers and compute single runs; one that takes more than 60 s of a core fails
 test: lint

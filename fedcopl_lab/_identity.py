@@ -1,13 +1,14 @@
 """The run key of a configuration, from the manifests alone: planning and reporting need no data and no torch."""
 
 import hashlib
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig, RunConfig, run_key
 from fedcopl_lab.data import SEEN_SETS, known_manifests, load_manifest, read_manifest_table, seen_sha256, split_name
 
 
+@cache
 def key_of(config: RunConfig) -> str:
     """The run key of a configuration; loading checks that data and weights are those of the manifests."""
     weights = _weights_sha(config.clip, config.weights) if isinstance(config, PromptConfig) else "from scratch"

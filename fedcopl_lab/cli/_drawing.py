@@ -132,7 +132,7 @@ class Drawing:
         told.append(f"{len(here)} of {len(judged)} claims are judged on runs computed here, "
                     f"{len(both) - len(off)} of them as committed{changed}")  # fmt: skip
         left = unsettled(self.profile, self.store)
-        left = {claim: runs for claim, runs in left.items() if all(self.machine(one) == one for one in runs)}
+        left = {claim: runs for claim, runs in left.items() if self.machine(one := next(iter(runs))) == one}
         if left:
             runs = {config for configs in left.values() for config in configs}
             minutes = sum(map(committed_seconds(self.profile), runs)) / 60

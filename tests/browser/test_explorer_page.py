@@ -1,12 +1,16 @@
 """The explorers' page in a browser: the library's numbers at every setting, moves by keyboard, also on a phone."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 import fedcopl_lab as lab
 from fedcopl_lab import widgets
-from fedcopl_lab.widgets import PartitionParams, Scores, WeakViewScores
+from fedcopl_lab.widgets import PartitionParams, Scores, WeakViewScores, _explorer_page
 
 pytestmark = pytest.mark.browser
+PAGE = Path(__file__).resolve().parents[2] / "figures" / "explorer.html"
 LEVELS = {"dirichlet": ("beta", 0.1), "quantity": ("fraction", 0.5), "iid": (None, 0), "sage dirichlet": ("alpha", 0.3),
           "sage pairwise_balanced": ("alpha", 0.1)}  # fmt: skip
 
@@ -20,7 +24,14 @@ def sage(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(chromium, sage, tmp_path_factory):
-    path = widgets.write_explorer(tmp_path_factory.mktemp("page"), sage)
+    committed = json.loads(PAGE.read_text("utf-8").split('id="data">')[1].split("</script>")[0])["divisions"]
+    with pytest.MonkeyPatch.context() as patch:  # each is compared with the library below
+        patch.setattr(
+            _explorer_page,
+            "_division",
+            lambda name, level, clients, seed, _: committed[f"{name}|{level:g}|{clients}|{seed}"],
+        )
+        path = widgets.write_explorer(tmp_path_factory.mktemp("page"), sage)
     assert path.stat().st_size <= 300_000
     page = chromium.new_page(viewport={"width": 1280, "height": 900})
     complaints = []

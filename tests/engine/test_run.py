@@ -17,7 +17,7 @@ from fedcopl_lab import FedCoPLError
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.store import Store
 
-SHORT = {"rounds": 3, "local_epochs": 1, "refresh_every": 2}
+SHORT = {"dataset": "digits:600", "rounds": 3, "local_epochs": 1, "refresh_every": 2}
 SAGE = {
     "method": "SAGE", "rounds": 3, "width": 0.25, "n_probe": 20, "steps_per_epoch": 3, "threshold": 0.5,
     "participation": 0.2,
@@ -148,7 +148,7 @@ def test_thread_count_of_the_caller_is_left_alone(store):
 
 
 def test_split_prompts_and_predictions_of_a_stored_run(store):
-    digits = lab.load_dataset("digits")
+    digits = lab.load_dataset(SHORT["dataset"])
     run = lab.run(lab.configure("smoke", **SHORT), store, progress=False)
     shards = run.split["shards"]
     everyone = sorted(i for shard in shards for part in ("train", "test") for i in shard[part])
@@ -174,7 +174,7 @@ def test_split_prompts_and_predictions_of_a_stored_run(store):
     ],
 )
 def test_every_trainer_predicts_from_its_store(store, changes):
-    digits = lab.load_dataset("digits")
+    digits = lab.load_dataset(SHORT["dataset"])
     run = lab.run(lab.configure("smoke", **{**SHORT, "rounds": 1, "shots": 2, **changes}), store, progress=False)
     shard = run.split["shards"][1]["test"]
     accuracy = float((run.predict(digits.images[shard], 1) == digits.labels[shard]).double().mean())
@@ -183,7 +183,7 @@ def test_every_trainer_predicts_from_its_store(store, changes):
 
 
 def test_global_accuracy_is_each_clients_model_on_all_test_images(store):
-    digits = lab.load_dataset("digits")
+    digits = lab.load_dataset(SHORT["dataset"])
     run = lab.run(lab.configure("smoke", **SHORT), store, progress=False)
     test = digits.test_indices
     right = [float((run.predict(digits.images[test], k) == digits.labels[test]).double().mean()) for k in range(5)]

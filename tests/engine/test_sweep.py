@@ -15,7 +15,7 @@ from fedcopl_lab._identity import key_of
 from fedcopl_lab.engine import computed
 from fedcopl_lab.store import Store
 
-SHORT = {"rounds": 3, "local_epochs": 1, "refresh_every": 2}
+SHORT = {"dataset": "digits:600", "rounds": 3, "local_epochs": 1, "refresh_every": 2}
 
 
 def test_sweep_equals_single_runs(tmp_path):

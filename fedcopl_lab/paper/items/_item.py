@@ -37,6 +37,13 @@ def _as_it_is(config: RunConfig) -> RunConfig:
     return config
 
 
+@cache
+def _varied(
+    config: RunConfig, seed: int, machine: Callable[[RunConfig], RunConfig], *changes: tuple[str, Any]
+) -> RunConfig:
+    return machine(replace(config, seed=seed, **dict(changes)))  # thousands, each checked as it is made
+
+
 def ways_on_cards(config: RunConfig) -> list[RunConfig]:
     """A run as it is and, in the profile ``paper``, as cards of any size compute it: with equal groups of clients."""
     if config.profile != "paper":
@@ -161,7 +168,7 @@ class Item:
         what a machine computes: on a card, with as many clients in a forward pass as fit.
         """
         return [
-            (cell, machine(replace(cell.config, seed=s, **changes)))
+            (cell, _varied(cell.config, s, machine, *changes.items()))
             for cell in self.cells(profile)
             for s in self.seeds_of(cell, seeds)[:first]
         ]
