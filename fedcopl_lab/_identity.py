@@ -4,13 +4,17 @@ import hashlib
 from functools import cache, lru_cache
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config import PromptConfig, RunConfig, run_key
+from fedcopl_lab.config import REGISTERED, PromptConfig, RunConfig, run_key
 from fedcopl_lab.data import SEEN_SETS, known_manifests, load_manifest, read_manifest_table, seen_sha256, split_name
 
 
-@cache
 def key_of(config: RunConfig) -> str:
     """The run key of a configuration; loading checks that data and weights are those of the manifests."""
+    return _key_of(config, REGISTERED[config.method].version if config.method in REGISTERED else 0)
+
+
+@cache
+def _key_of(config: RunConfig, _version: int) -> str:
     weights = _weights_sha(config.clip, config.weights) if isinstance(config, PromptConfig) else "from scratch"
     return run_key(config, data_sha=_data_sha(config.dataset), weights_sha=weights)
 

@@ -3,7 +3,7 @@
 import psutil
 import pytest
 
-SECONDS = 60.0  # what takes 30 on an idle core may take twice as much where busy threads share one
+SECONDS = 30.0
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import torch
@@ -249,16 +248,6 @@ def test_a_resumed_run_reads_its_stored_split_and_draws_none(store, monkeypatch)
     state.write_bytes(before["state-0003.safetensors"])
     (run.path / "rounds" / "0003.json").write_bytes(before["rounds/0003.json"])
     assert promised_bytes(lab.run(config, store, progress=False)) == before
-
-
-def test_a_damaged_state_is_named(store):
-    config = lab.configure("smoke", **SHORT)
-    run = lab.run(config, store, progress=False)
-    (run.path / "result.json").unlink()
-    state = next(run.path.glob("state-*.safetensors"))
-    Path(state).write_bytes(state.read_bytes()[:100])
-    with pytest.raises(FedCoPLError, match=r"state-0003.safetensors.*remove its run folder"):
-        lab.run(config, store, progress=False)
 
 
 def test_a_run_goes_on_from_the_round_before_a_damaged_state(store, tmp_path, monkeypatch):

@@ -18,8 +18,8 @@ from fedcopl_lab.store import Store
 SHORT = {"dataset": "digits:600", "rounds": 3, "local_epochs": 1, "refresh_every": 2}
 
 
-def test_sweep_equals_single_runs(tmp_path):
-    configs = [lab.configure("smoke", **SHORT, seed=seed) for seed in (0, 1, 0)]
+def test_sweep_equals_single_runs(tmp_path, small):
+    configs = [small(seed=seed) for seed in (0, 1, 0)]
     swept = lab.sweep(configs, Store(tmp_path / "swept"), jobs=2, progress=False)
     assert [run.config.seed for run in swept] == [0, 1, 0]
     for run in swept[:2]:

@@ -188,6 +188,7 @@ def code_blocks(text: str) -> list[tuple[str, str]]:
 
 def pages() -> dict[Path, str]:
     """Every page and notebook as it should be."""
+    from fedcopl_lab.extras.bench.card_memory import cards_markdown
     from fedcopl_lab.extras.bench.picture import bench_markdown
     from fedcopl_lab.paper._verdicts import printed_effects
     from fedcopl_lab.report import beside_markdown, claims_markdown, coverage_markdown, items_markdown
@@ -209,7 +210,8 @@ def pages() -> dict[Path, str]:
         },
         ROOT / "docs" / "differences.md": {"switches": switches_markdown(), "all": discrepancies_markdown()},
         ROOT / "docs" / "performance.md": {
-            "bench step": bench_markdown(pd.read_csv(ROOT / "figures" / "ours_bench_step.csv"))
+            "bench step": bench_markdown(pd.read_csv(ROOT / "figures" / "ours_bench_step.csv")),
+            "cards": cards_markdown(),
         },
     }
     for path, named in tables.items():

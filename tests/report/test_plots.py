@@ -16,16 +16,6 @@ def texts_of(figure) -> list[str]:
     return [text.get_text() for text in figure.findobj(mpl.text.Text) if text.get_text().strip() and text.get_visible()]
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), [("fedcopl_main_table1", "pdf"), ("fedcopl_main_fig1", "svg"), ("fedcopl_supp_fig3", "png")]
-)
-def test_the_same_numbers_give_the_same_bytes(name, kind, all_numbers) -> None:
-    first, second = (file_bytes(draw(name, all_numbers[name]), kind) for _ in range(2))
-    assert first == second
-    assert b"CreationDate" not in first
-    assert b"matplotlib version" not in first.lower()
-
-
 def test_the_users_matplotlib_settings_change_nothing(all_numbers) -> None:
     name = "fedcopl_supp_fig4"
     before = file_bytes(draw(name, all_numbers[name]), "png")

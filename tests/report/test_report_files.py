@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from collections import Counter
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -48,8 +46,11 @@ class Page(HTMLParser):
         return [attrs for name, attrs in self.tags if name == tag]
 
 
-@pytest.mark.parametrize("item", ITEMS, ids=lambda item: item.id)
-def test_every_item_has_its_files(item, all_numbers, all_runs, tmp_path) -> None:
+KINDS = [*{item.drawing: item for item in reversed(ITEMS)}.values()]
+
+
+@pytest.mark.parametrize("item", KINDS, ids=lambda item: item.id)
+def test_every_kind_of_item_has_its_files(item, all_numbers, all_runs, tmp_path) -> None:
     paths = save_item(item, all_numbers[item.id], all_runs, tmp_path / "a" / "b")
     expected = {"pdf", "png", "json", "caption.txt"} | ({"csv"} if item.reads != "nothing" else set())
     expected |= {"tex"} if item.reads in ("final", "first") else set()
@@ -98,12 +99,6 @@ def test_the_report_is_one_well_formed_file_that_needs_nothing_else(full_report)
     targets = {attrs["href"][1:] for attrs in page.all("a")}
     assert targets == {item.id for item in SHOWN} | {"paper-and-code", "run-in-mini", "contents"}
     assert targets <= {attrs.get("id") for _, attrs in page.tags}
-
-
-def test_the_same_numbers_give_the_same_report(all_numbers, all_runs, tmp_path) -> None:
-    items = find_items(["fedcopl_main_table2", "fedcopl_supp_table1", "fedcopl_supp_table4"])
-    first, second = (write_report(tmp_path / name, items, all_numbers, all_runs).read_bytes() for name in "ab")
-    assert first == second
 
 
 def test_times_of_runs_change_no_tracked_file(all_numbers, all_runs, tmp_path) -> None:
@@ -274,11 +269,6 @@ def test_a_table_with_many_holes_is_listed_line_by_line(all_numbers) -> None:
 def test_an_empty_report_is_refused(all_numbers, all_runs, tmp_path) -> None:
     with pytest.raises(FedCoPLError, match="no item to report"):
         write_report(tmp_path, [], all_numbers, all_runs)
-
-
-def test_report_and_paper_never_load_torch() -> None:
-    code = "import fedcopl_lab.report, fedcopl_lab.paper, sys; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_an_edge_on_half_a_pixel_lands_on_the_same_side_each_time(all_numbers) -> None:

@@ -1,11 +1,13 @@
 """What a run of the papers' sizes takes of a card's memory, computed from its shapes; nothing is measured."""
 
 from dataclasses import dataclass, replace
+from itertools import product
 
-from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig
+from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig, configure
 from fedcopl_lab.extras.bench.flops import PoolShape, Shape
 from fedcopl_lab.extras.bench.plan import Sizes, data_sizes, shape_of
 from fedcopl_lab.methods import IMAGES_PER_FORWARD, VIEWS_AT_ONCE
+from fedcopl_lab.paper import PAPER_SETS
 
 USABLE = 0.9
 """Share of a card that a run may take: the rest is for the driver and for gaps between tensors."""
@@ -85,6 +87,29 @@ def on_card(config: RunConfig, gigabytes: int | float) -> RunConfig:
     if not isinstance(config, PromptConfig):
         return config
     return replace(config, clients_per_forward=plan_card(config, gigabytes).clients_per_forward)
+
+
+def cards_markdown() -> str:
+    """FedCoPL's runs of the papers' sizes on cards of 24 and 80 GB, and a run of SAGE.
+
+    >>> cards_markdown().splitlines()[2]
+    '| ViT-B-32 | dtd | 20.8 GB, 10 clients together | 20.8 GB, 10 clients together |'
+    """
+    lines = ["| model | data set | card of 24 GB | card of 80 GB |", "|---|---|---|---|"]
+    for model, name in [*product(_WEIGHTS, (*PAPER_SETS.values(),)), ("ResNet-8", "SAGE")]:
+        if name == "SAGE":
+            config: RunConfig = configure("paper", method="SAGE")
+        else:
+            config = configure("paper", clip=model, dataset=name)
+        cells = [_said(plan_card(config, gigabytes)) for gigabytes in (24, 80)]
+        lines.append(f"| {model} | {config.dataset} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _said(plan: CardPlan) -> str:
+    together = f", {plan.clients_per_forward} clients together" if plan.clients_per_forward > 1 else ""
+    where = f", {plan.in_memory:.0f} GB of tokens in the machine's memory" if plan.in_memory else ""
+    return f"{plan.gigabytes:.1f} GB{together}{where}"
 
 
 def _kept(shape: Shape) -> int | float:

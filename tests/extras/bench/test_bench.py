@@ -18,8 +18,8 @@ SAGE = {"width": 0.25, "labelled": 4, "unlabelled": 8, "repeats": 1}
 
 
 def test_bench_step_measures_both_forms_and_they_agree():
-    cells = list(bench_step(["tiny"], [3, 12], ["fp32", "bf16"], batch=4, repeats=2))
-    assert [(t.classes, t.dtype) for t, _, _ in cells] == [(3, "fp32"), (3, "bf16"), (12, "fp32"), (12, "bf16")]
+    cells = list(bench_step(["tiny"], [3], ["fp32", "bf16"], batch=4, repeats=2))
+    assert [(t.classes, t.dtype) for t, _, _ in cells] == [(3, "fp32"), (3, "bf16")]
     for timing, plain, ours in cells:
         assert timing.logit_difference < (1e-4 if timing.dtype == "fp32" else 0.5)
         assert timing.gradient_difference < (1e-3 if timing.dtype == "fp32" else 0.2)
