@@ -26,9 +26,11 @@ reproduce: $(READY)
 	  $(if $(SEEDS),--seeds $(SEEDS)) $(if $(BUDGET),--budget $(BUDGET))
 
 # shapes are checked where there are tensors; elsewhere mypy does
-CHECKED := --jaxtyping-packages=fedcopl_lab.data,fedcopl_lab.models,fedcopl_lab.steps,fedcopl_lab.methods,fedcopl_lab.widgets,fedcopl_lab.extras,beartype.beartype
+SHAPED := fedcopl_lab.data,fedcopl_lab.extras,fedcopl_lab.methods,fedcopl_lab.models,fedcopl_lab.steps,fedcopl_lab.widgets
+CHECKED := --jaxtyping-packages=$(SHAPED),beartype.beartype
+NBVAL := --nbval --nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg --nbval-cell-timeout=120
 
-# notebooks draw the committed numbers and compute single runs; one that takes more than 60 s of a core fails
+# notebooks draw the committed numbers and compute single runs; one that takes more than 30 s of a core fails
 test: lint
 	$(TEST) $(CHECKED) -m "not long" tests
 	$(TEST) $(NBVAL) -p tests.notebook_time notebooks
