@@ -9,6 +9,7 @@ from stored_bytes import promised_bytes
 
 import fedcopl_lab as lab
 from fedcopl_lab.config import SAGE_METHODS
+from fedcopl_lab.extras.bench.card_memory import plan_card
 from fedcopl_lab.methods import open_method
 from fedcopl_lab.store import Store
 
@@ -76,3 +77,11 @@ def test_stacked_clients(device):
     found = [method.step(method.initial_state())[0].to_tensors() for method in (alone, together)]
     for name in ("clients.text", "clients.visual"):
         assert torch.allclose(found[0][name], found[1][name], atol=1e-4), name
+
+
+@pytest.mark.parametrize("device", [CARD])
+def test_a_run_takes_no_more_of_a_card_than_planned(device, store):
+    config = lab.configure("paper", dataset="digits:300", weights="random", n_clients=2, rounds=1, device=device)
+    torch.cuda.reset_peak_memory_stats()
+    lab.run(config, store, progress=False)
+    assert torch.cuda.max_memory_allocated() <= 1e9 * plan_card(config, 24).gigabytes
