@@ -24,6 +24,7 @@ MODULES = {
     "report": "pictures, tables, the report", "widgets": "explorers", "cli": "the command line",
     "extras.federation": "separate clients", "extras.federation.flower": "Flower", "extras.cluster": "many machines",
     "extras.bench": "speed and cost", "extras.embedded": "training of the embedded CLIPs",
+    "extras.exercises": "steps to write yourself", "extras.packs": "feature packs",
 }  # fmt: skip
 
 
