@@ -138,7 +138,7 @@ def _card(name, title):
 def _link_pages(app, name, source):
     """Links to the report and the explorers open the copies beside the pages; Sphinx would make downloads of them."""
     source[0] = re.sub(
-        r"X", r"<a href='\2'>\1</a>", source[0]
+        r"\[([^]]*)\]\(((?:(?:\.\./)+figures/)?(?:report|explorer)\.html)\)", r"<a href='\2'>\1</a>", source[0]
     )
 
 
