@@ -130,7 +130,7 @@ function drawDivision(division) {
     bubbles("division-pictures", `${part[0].toUpperCase()}${part.slice(1)}, largest disc ${most(counts)}`, counts, most(counts), part);
   }
   const sizes = train.map(sum), top = niceTop(Math.max(...sizes));
-  const p = new Panel("division-pictures", `Images of each client: ${first} (grey), ${second} (orange)`, { x: [-0.6, train.length - 0.4], y: [0, top] });
+  const p = new Panel("division-pictures", `Each client: ${first} (grey), ${second} (orange)`, { x: [-0.6, train.length - 0.4], y: [0, top] });
   p.axes(everyFew(train.length, 20), ticksTo(top), "client", "images");
   train.forEach((own, k) => {
     p.bar(k - 0.2, 0.18, 0, sum(own), FAINT, QUIET, `client ${k}: ${sum(own)} ${first}`);
