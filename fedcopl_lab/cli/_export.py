@@ -36,7 +36,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_profile(parser)
     parser.add_argument("--out", metavar="FOLDER", help="where to write (default: the package's paper/measured)")
-    parser.add_argument("--add", action="store_true", help="keep what is there, add what is stored, name the rest")
+    parser.add_argument(
+        "--add", action="store_true", help="keep what is there, add stored cells and seeds, name the rest"
+    )
     parser.add_argument("--device", default="cpu", help="where the runs were computed: cpu or cuda (default: cpu)")
     parser.set_defaults(command=lambda options: export(options.profile, options.out, options.add, options.device))
 

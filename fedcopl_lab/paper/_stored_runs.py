@@ -26,7 +26,7 @@ class StoredRuns(Evidence):
         store: where they are.
         seeds: which seeds to look for; seeds that are not stored are left out.
         cache: rows already read, shared between claims.
-        changes: settings that all runs have, such as ``device``.
+        changes: settings that all runs have, such as ``rounds``; and ``machine``, of :meth:`Item.runs`.
         gates: as :func:`fedcopl_lab.paper.gates` gives them; None asks for none.
         closed: places whose runs are not to be used.
     """
@@ -181,14 +181,16 @@ class StoredRuns(Evidence):
 
     def _config(self, seed: int, settings: Settings) -> RunConfig:
         wanted = {**settings, **self._changes, "seed": seed}
+        machine = wanted.pop("machine", None)
         name = frozenset(wanted.items())
         if name not in self._cache:
             try:
-                self._cache[name] = configure(self.profile, **wanted)
+                config = configure(self.profile, **wanted)
+                self._cache[name] = machine(config) if machine else config
             except FedCoPLError as unknown:
                 raise NotTestedError(str(unknown)) from unknown
-        config: RunConfig = self._cache[name]
-        return config
+        found: RunConfig = self._cache[name]
+        return found
 
     def _key(self, config: RunConfig) -> str:
         if config not in self._cache:

@@ -75,7 +75,7 @@ def test_bad_input_is_one_line_and_exit_2(fails, arguments, saying, tmp_path, mo
 def small_export(monkeypatch):
     """An export of one table and one claim: all of them take long."""
     monkeypatch.setattr(_export, "ITEMS", find_items(["main Table 1"]))
-    monkeypatch.setattr(_export, "verdicts", lambda profile, store, machine: verdicts(profile, store, numbers=[12]))
+    monkeypatch.setattr(_export, "verdicts", lambda *given, machine: verdicts(*given, numbers=[12], machine=machine))
 
 
 def zero_shot_runs(beta: float) -> None:

@@ -105,8 +105,8 @@ def _take_home(name: str) -> str:
     if not ids:
         return ""
     others = f" The same for {', '.join(f'`{one}`' for one in ids[1:])}." if ids[1:] else ""
-    call = f'lab.report.save("{ids[0]}", "{ids[0]}", ("pdf",))'
-    return f'A picture as a file: `{call}`, with `"svg"` or, for a table, `"tex"` beside `"pdf"`.{others}\n\n'
+    call = f'lab.report.save("{ids[0]}", "{ids[0]}", ("pdf",), width="single")'
+    return f'A picture as a file: `{call}`; also `"double"`, and `"svg"` or, of a table, `"tex"`.{others}\n\n'
 
 
 def index(notebooks: dict[str, Notebook]) -> str:

@@ -65,7 +65,7 @@ def test_an_empty_store_tests_nothing_and_says_why(tmp_path) -> None:
 
 def test_judged_claims_say_interval_seeds_cells_and_runs(evidence_of) -> None:
     runs = evidence_of(everywhere)
-    line = verdicts("smoke", runs.store, numbers=[12]).iloc[0]
+    line = verdicts("smoke", runs.store, numbers=[12], machine=lambda config: config).iloc[0]
     assert line["verdict"] == "holds"
     assert line["statistic"].startswith("+5.0 points [")
     assert line["statistic"].endswith(", 2 of 2 cells")

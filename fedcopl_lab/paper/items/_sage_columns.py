@@ -40,14 +40,14 @@ def labelled(profile: str, share: float) -> Settings:
 
 
 def seeds_of(config: SageConfig, most: int = 5) -> tuple[int, ...]:
-    """The seeds of a cell; each draws its own partition. In smoke ranked methods have ``most``, the others one.
+    """The seeds of a cell; each draws its own partition. In smoke ranked methods have ``most``, the others three.
 
     >>> seeds_of(configure("smoke", method="SAGE")), seeds_of(configure("mini", method="FedDB"))
     ((0, 1, 2, 3, 4), (0,))
     """
     if config.profile not in _PER_CLASS:
         return tuple(range(3 if config.method in REPEATED else 1))
-    return tuple(range(most if config.method in RANKED else 1))
+    return tuple(range(most if config.method in RANKED else 3))
 
 
 ALL_METHODS: Mapping[str, Settings] = MappingProxyType({name: {"method": name} for name in SAGE_METHODS})
