@@ -13,7 +13,7 @@ _METRICS = {
     "accuracy": "accuracy, mean over clients",
     "accuracy_sample_mean": "accuracy, mean over images",
     "accuracy_global": "accuracy on the whole test set",
-    "accuracy_last5": "accuracy on the whole test set, mean of the last five rounds",
+    "accuracy_last5": "accuracy, mean of the last 5 rounds",
     "label_accuracy": "pseudo-label accuracy",
     "n_selected": "pseudo-labelled images",
     "loss_last_epoch": "training loss, last epoch",
