@@ -66,9 +66,7 @@ def test_spellings_of_stored_configurations_are_accepted():
 def test_every_method_has_every_profile(profile, method):
     config = configure(profile, method=method)
     assert isinstance(config, SageConfig)
-    preset = dict(SAGE_PROFILES[profile])
-    if method not in READERS["clients_per_forward"]:
-        preset["clients_per_forward"] = 1
+    preset = SAGE_PROFILES[profile]
     assert {name: getattr(config, name) for name in preset} == preset
     assert config.lr == (0.03 if profile == "smoke" else 0.1)
     assert (config.momentum, config.weight_decay, config.threshold) == (0.9, 1e-4, 0.95)
@@ -143,8 +141,3 @@ def test_the_label_is_short():
     assert smoke(label_fraction=0.2).label == "SAGE digits α=0.1 20% seed=0"
     assert smoke(scheme="iid").alpha is None
     assert smoke(scheme="iid", labelled_per_class=5, target="soft").label == "SAGE soft digits iid 5/class seed=0"
-
-
-def test_a_setting_that_prompts_have_too_is_not_dropped_for_them():
-    assert configure("smoke", method="FedCoPL", clients_per_forward=2, unread="drop").clients_per_forward == 2
-    assert configure("smoke", method="FedDB", clients_per_forward=2, unread="drop").clients_per_forward == 1

@@ -11,7 +11,7 @@ from fedcopl_lab.config._checks import check_known, did_you_mean, pick
 from fedcopl_lab.config._prompt_config import PromptConfig, PromptMethodName
 from fedcopl_lab.config._registered import REGISTERED, Registered, settings_like
 from fedcopl_lab.config._run_config import RunConfig, current_names, flat_defaults, from_flat, from_stored
-from fedcopl_lab.config._sage_config import READERS, SAGE_METHODS, TOGETHER, SageConfig, SageMethodName, readers_of
+from fedcopl_lab.config._sage_config import SAGE_METHODS, TOGETHER, SageConfig, SageMethodName, readers_of
 from fedcopl_lab.config._settings import Mode, PromptSettings, SageSettings, Unread
 
 
@@ -127,8 +127,7 @@ def _sage_preset(name: str, method: str, mode: str, changes: Mapping[str, Any]) 
     if changes.get("label_fraction") is not None:  # a share takes the place of the profile's number per class
         preset["labelled_per_class"] = None
     preset |= changes
-    alone = any(preset.get(setting, needed) != needed for setting, needed in TOGETHER.items())
-    if alone or method not in READERS["clients_per_forward"]:
+    if any(preset.get(setting, needed) != needed for setting, needed in TOGETHER.items()):
         preset["clients_per_forward"] = changes.get("clients_per_forward", 1)
     return preset
 

@@ -40,7 +40,6 @@ READERS: Mapping[str, tuple[str, ...]] = {
     "pl_bn": (*_FIXMATCH, "FedDure", "FedDB", "SAGE"),
     "kl": (*_FIXMATCH, "FedMatch", "FedLabel", "FedLoKe", "FedDB", "SAGE"),
     "lambda_u": (*_FIXMATCH, "FedLoKe", "FedDure", "FedDB", "SAGE"),
-    "clients_per_forward": ("FedAvg", "FedProx", "FedAvg-SL", *_FIXMATCH, "SAGE"),  # one model and a joint step
 }
 """Field of :class:`SageConfig` that some methods have no use for -> the methods that read it."""
 

@@ -20,11 +20,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab.methods._batches import Batch
-from fedcopl_lab.methods._fixmatch import Losses
 from fedcopl_lab.methods._recipe import Recipe, RoundEnd
 from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores, prefixed
 from fedcopl_lab.methods._sage_setting import SemiSetting
 from fedcopl_lab.methods._sage_state import SemiState, Tensors
+from fedcopl_lab.methods._step_requests import Descend, Pass, Step
 from fedcopl_lab.steps import CorrectedLabels, average_models, confident_labels, consistency_loss, model_scores
 
 _MEAN = "mean prediction"
@@ -85,10 +85,9 @@ def debiased_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
     return confident_labels(adjusted, task.config.threshold, soft=task.config.target == "soft", look=False)
 
 
-def debiased_step(task: LocalTask, batch: Batch) -> Losses:
+def debiased_step(task: LocalTask, batch: Batch) -> Step:
     """Labelled, weak and strong views in one forward pass; the mean prediction follows the strong ones."""
-    views, strong_views, _ = batch.pool_views
-    labelled, weak, strong = task.joint_scores(task.model, batch.labelled, views, strong_views)
+    labelled, weak, strong = yield Pass(batch.joint_views)
     scores = task.weak_scores(batch, weak)
     labels = debiased_labels(task, scores)
     task.note(scores, labels)
@@ -97,7 +96,7 @@ def debiased_step(task: LocalTask, batch: Batch) -> Losses:
         "supervised": F.cross_entropy(labelled, batch.labels),
         "unsupervised": consistency_loss(strong, labels.target, labels.used, task.config.kl),
     }
-    task.descend(losses["supervised"] + task.config.lambda_u * losses["unsupervised"])
+    yield Descend(losses["supervised"] + task.config.lambda_u * losses["unsupervised"])
     return losses
 
 

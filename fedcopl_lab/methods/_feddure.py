@@ -12,21 +12,20 @@ of plain gradient descent over the strong views; the common optimiser (public co
 """
 
 import math
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Generator
+from typing import Any, Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn import functional as F
 
 from fedcopl_lab.methods._batches import Batch
-from fedcopl_lab.methods._fixmatch import Losses
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._sage_local_task import LocalTask, stripped
+from fedcopl_lab.methods._step_requests import Descend, Pass, Step, VirtualPass
 from fedcopl_lab.seeding import torch_generator
-from fedcopl_lab.steps import confident_labels
+from fedcopl_lab.steps import CorrectedLabels, confident_labels
 
 _COARSE, _FINE = "coarse", "fine"
 _KEPT = "fine/"
@@ -72,27 +71,6 @@ def weighted_mean(
     return (weights * losses).sum() / (weights.sum().clamp(min=_NO_WEIGHT) if over == "weights" else len(weights))
 
 
-def loss_after_virtual_step(
-    model: nn.Module,
-    strong: Float[Tensor, "n 3 h w"],
-    labels: Int[Tensor, "n"],
-    weights: Float[Tensor, "n"],
-    labelled: Float[Tensor, "b 3 h w"],
-    true: Int[Tensor, "b"],
-    lr: float,
-    over: Literal["images", "weights"] = "weights",
-) -> Float[Tensor, ""]:
-    """Labelled loss of the model after a step of length ``lr`` down the weighted loss of strong views (FedDure Eq. 8).
-
-    The model and its running statistics stay as they are; the result carries a gradient to ``weights``.
-    """
-    parameters = dict(model.named_parameters())
-    per_image = F.cross_entropy(_scores(model, parameters, strong), labels, reduction="none")
-    slopes = torch.autograd.grad(weighted_mean(per_image, weights, over), list(parameters.values()), create_graph=True)
-    moved = {name: value - lr * slope for (name, value), slope in zip(parameters.items(), slopes, strict=True)}
-    return F.cross_entropy(_scores(model, moved, labelled), true)
-
-
 def start_regulators(task: LocalTask) -> None:
     """The coarse regulator starts as the round's model, the fine one as the client left it."""
     config = task.config
@@ -106,11 +84,11 @@ def start_regulators(task: LocalTask) -> None:
         task.add_model(_FINE, fine)
 
 
-def regulated_step(task: LocalTask, batch: Batch) -> Losses:
+def regulated_step(task: LocalTask, batch: Batch) -> Step:
     """Labels, weighted pseudo-labels, and the coarse regulator's feedback on the model's own labels."""
     config = task.config
-    views, strong_views, _ = batch.pool_views
-    labelled, weak, strong = task.joint_scores(task.model, batch.labelled, views, strong_views)
+    _, strong_views, _ = batch.pool_views
+    labelled, weak, strong = yield Pass(batch.joint_views)
     scores = task.weak_scores(batch, weak)
     local = scores.local
     tau = config.threshold if config.feddure.threshold is None else config.feddure.threshold
@@ -119,7 +97,7 @@ def regulated_step(task: LocalTask, batch: Batch) -> Losses:
     losses = {}
     weight = chosen.weight
     if config.feddure.fine:
-        losses["fine"] = _train_fine(task, batch, strong_views, local, labels, chosen.used)
+        losses["fine"] = yield from _train_fine(task, batch, strong_views, local, chosen)
         with torch.no_grad():
             weight = task.models[_FINE](local.softmax(dim=1))
     task.note(scores, chosen)
@@ -129,9 +107,9 @@ def regulated_step(task: LocalTask, batch: Batch) -> Losses:
     total = losses["supervised"] + config.lambda_u * losses["unsupervised"]
     if config.feddure.coarse:
         own = strong.detach().argmax(dim=1)
-        losses["feedback"] = _feedback(task, batch, strong_views, own)
+        losses["feedback"] = yield from _feedback(task, batch, strong_views, own)
         total = total + losses["feedback"] * F.cross_entropy(strong, own)
-    task.descend(total)
+    yield Descend(total)
     return losses
 
 
@@ -142,55 +120,36 @@ def keep_fine_regulator(task: LocalTask) -> None:
 
 
 def _train_fine(
-    task: LocalTask, batch: Batch, strong: Tensor, local: Tensor, labels: Tensor, used: Bool[Tensor, "n"]
-) -> Tensor:
-    """One step of the fine regulator; none where no image has a label, which a GPU finds out without being asked."""
-    if local.device.type == "cpu" and not used.any():
+    task: LocalTask, batch: Batch, strong: Tensor, local: Tensor, chosen: CorrectedLabels
+) -> Generator[Any, Any, Tensor]:
+    """One step of the fine regulator down the labelled loss after a virtual step of the model (FedDure Eq. 8).
+
+    None where no image has a label, which a GPU finds out without being asked.
+    """
+    config, labels, found = task.config, chosen.target.argmax(dim=1), chosen.used.any()
+    weights = task.models[_FINE](local.softmax(dim=1)) * chosen.used
+
+    def loss(scores: Tensor) -> Tensor:
+        return weighted_mean(F.cross_entropy(scores, labels, reduction="none"), weights, config.feddure.mean)
+
+    wanted = local.device.type != "cpu" or bool(found)
+    moved = yield VirtualPass(strong, loss, batch.labelled, config.lr, wanted)
+    if moved is None:
         return local.new_zeros(())
-    weights = task.models[_FINE](local.softmax(dim=1)) * used
-    config, true = task.config, batch.labels
-    loss = loss_after_virtual_step(
-        task.model, strong, labels, weights, batch.labelled, true, config.lr, config.feddure.mean
-    )
-    fine, optimiser = task.models[_FINE], task.optimisers[_FINE]
-    slopes = torch.autograd.grad(loss, list(fine.parameters()))
-    for parameter, slope in zip(fine.parameters(), slopes, strict=True):
-        parameter.grad = slope
-    _step_where(used.any(), optimiser)
-    return loss.detach().where(used.any(), 0)
+    after = F.cross_entropy(moved, batch.labels)
+    yield Descend(after, _FINE, where=found)
+    return after.detach().where(found, 0)
 
 
-@torch.no_grad()
-def _step_where(wanted: Bool[Tensor, ""], optimiser: torch.optim.Optimizer) -> None:
-    """A step that leaves parameters and momentum as they were where it is not wanted."""
-    parameters = optimiser.param_groups[0]["params"]
-    states = [optimiser.state[one] for one in parameters]
-    before = [one.clone() for one in parameters]
-    kept = [state.get("momentum_buffer") for state in states]
-    kept = [torch.zeros_like(p) if b is None else b.clone() for p, b in zip(parameters, kept, strict=True)]
-    optimiser.step()
-    moved = [*parameters, *(state.get("momentum_buffer") for state in states)]
-    for now, then in zip(moved, [*before, *kept], strict=True):
-        if now is not None:  # none without momentum
-            now.copy_(now.where(wanted, then))
-
-
-def _feedback(task: LocalTask, batch: Batch, strong: Tensor, own: Tensor) -> Tensor:
+def _feedback(task: LocalTask, batch: Batch, strong: Tensor, own: Tensor) -> Generator[Any, Any, Tensor]:
     """d: how the coarse regulator's labelled loss changes when it takes a step on the model's labels."""
-    coarse = task.models[_COARSE]
-    with torch.no_grad():
-        before = F.cross_entropy(task.scores(coarse, batch.labelled), batch.labels)
-    task.descend(F.cross_entropy(task.scores(coarse, strong), own), task.optimisers[_COARSE])
-    with torch.no_grad():
-        after = F.cross_entropy(task.scores(coarse, batch.labelled), batch.labels)
+    (labelled,) = yield Pass((batch.labelled,), _COARSE, gradient=False)
+    before = F.cross_entropy(labelled, batch.labels)
+    (of_strong,) = yield Pass((strong,), _COARSE)
+    yield Descend(F.cross_entropy(of_strong, own), _COARSE)
+    (labelled,) = yield Pass((batch.labelled,), _COARSE, gradient=False)
+    after = F.cross_entropy(labelled, batch.labels)
     return after - before if task.config.feddure.feedback == "rise" else before - after
-
-
-def _scores(model: nn.Module, parameters: Mapping[str, Tensor], images: Tensor) -> Tensor:
-    """Scores with other parameters, in float32; running statistics are updated in copies alone."""
-    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    logits: Tensor = functional_call(model, {**parameters, **buffers}, (images,))
-    return logits
 
 
 FEDDURE = Recipe(begin=start_regulators, step=regulated_step, end=keep_fine_regulator)

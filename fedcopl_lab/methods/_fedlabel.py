@@ -19,10 +19,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab.methods._batches import Batch
-from fedcopl_lab.methods._fixmatch import Losses
 from fedcopl_lab.methods._recipe import Recipe, RoundEnd
 from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores, prefixed
 from fedcopl_lab.methods._sage_state import SemiState, copied
+from fedcopl_lab.methods._step_requests import Descend, Pass, Step
 from fedcopl_lab.steps import CorrectedLabels, average_models, consistency_loss, entropy
 
 _COPY = "unsupervised"
@@ -91,28 +91,29 @@ def copy_after_burn_in(task: LocalTask) -> None:
         task.send[_COUNT] = torch.zeros((), dtype=torch.long, device=task.pool.device)
 
 
-def two_copies_step(task: LocalTask, batch: Batch) -> Losses:
+def two_copies_step(task: LocalTask, batch: Batch) -> Step:
     """The supervised copy descends on labels, the other one on the surer model's pseudo-labels."""
-    supervised = F.cross_entropy(task.scores(task.model, batch.labelled), batch.labels)
-    task.descend(supervised)
+    (labelled,) = yield Pass((batch.labelled,))
+    supervised = F.cross_entropy(labelled, batch.labels)
+    yield Descend(supervised)
     losses = {"supervised": supervised}
     if _COPY in task.models:
-        losses |= _unsupervised_step(task, batch)
+        losses |= yield from _unsupervised_step(task, batch)
     return losses
 
 
-def _unsupervised_step(task: LocalTask, batch: Batch) -> Losses:
-    config, copy = task.config, task.models[_COPY]
+def _unsupervised_step(task: LocalTask, batch: Batch) -> Step:
+    config = task.config
     views, strong_views, places = batch.pool_views
-    of_global, of_copy = task.global_scores_of(batch), task.eval_scores(task.model, views)
+    of_global = task.global_scores_of(batch)
+    (of_copy,) = yield Pass((views,), exact=True)
     assert of_global is not None
     surer = surer_labels(of_global, of_copy, config.fedlabel.threshold, config.fedlabel.choice)
     task.note(WeakScores(of_copy, of_global, places), surer.labels)
     task.send[_COUNT] += surer.labels.used.sum()
-    weak, strong = task.joint_scores(copy, views, strong_views)
-    drifts = [
-        F.mse_loss(now, before) for now, before in zip(copy.parameters(), task.global_model.parameters(), strict=True)
-    ]
+    weak, strong = yield Pass((views, strong_views), _COPY)
+    pairs = zip(task.trained(_COPY).values(), task.global_model.parameters(), strict=True)
+    drifts = [F.mse_loss(now, before) for now, before in pairs]
     losses = {
         "unsupervised": consistency_loss(strong, surer.labels.target, surer.labels.used, config.kl),
         "agreement": agreement_loss(of_copy, weak, surer.agree, surer.ratio),
@@ -123,7 +124,7 @@ def _unsupervised_step(task: LocalTask, batch: Batch) -> Losses:
         + config.fedlabel.lambda_c * losses["agreement"]
         + config.fedlabel.pull * losses["pull"]
     )
-    task.descend(total, task.optimisers[_COPY])
+    yield Descend(total, _COPY)
     return losses
 
 

@@ -15,10 +15,10 @@ from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.methods._batches import Batch
-from fedcopl_lab.methods._fixmatch import Losses
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores, stripped
 from fedcopl_lab.methods._sage_state import Tensors
+from fedcopl_lab.methods._step_requests import Descend, Pass, Step
 from fedcopl_lab.steps import CorrectedLabels, consistency_loss, entropy
 
 _OWN = "own/"
@@ -50,14 +50,14 @@ def start_private_model(task: LocalTask) -> None:
     task.add_model(_PRIVATE, task.copy_of(private).train())
 
 
-def crosswise_step(task: LocalTask, batch: Batch) -> Losses:
+def crosswise_step(task: LocalTask, batch: Batch) -> Step:
     """Both models train on labels and on what the other is certain of."""
     if batch.labelled_strong is None:
         raise FedCoPLError("FedLoKe needs strong views of labelled images; set labelled_strong=True in its Recipe")
-    config, private = task.config, task.models[_PRIVATE]
+    config = task.config
     views, strong_views, places = batch.pool_views
-    supervised, weak, strong = task.joint_scores(task.model, batch.labelled_strong, views, strong_views)
-    own_supervised, own_weak, own_strong = task.joint_scores(private, batch.labelled, views, strong_views)
+    supervised, weak, strong = yield Pass((batch.labelled_strong, views, strong_views))
+    own_supervised, own_weak, own_strong = yield Pass((batch.labelled, views, strong_views), _PRIVATE)
     from_own = crosswise_labels(own_weak, config.fedloke.entropy)
     from_global = crosswise_labels(weak, config.fedloke.entropy)
     task.note(WeakScores(weak.detach(), task.global_scores_of(batch), places), from_own)
@@ -68,8 +68,8 @@ def crosswise_step(task: LocalTask, batch: Batch) -> Losses:
         "own_supervised": F.cross_entropy(own_supervised, batch.labels),
         "own_unsupervised": consistency_loss(own_strong, from_global.target, from_global.used, config.kl),
     }
-    task.descend(losses["supervised"] + ramp * losses["unsupervised"])
-    task.descend(losses["own_supervised"] + ramp * losses["own_unsupervised"], task.optimisers[_PRIVATE])
+    yield Descend(losses["supervised"] + ramp * losses["unsupervised"])
+    yield Descend(losses["own_supervised"] + ramp * losses["own_unsupervised"], _PRIVATE)
     return losses
 
 

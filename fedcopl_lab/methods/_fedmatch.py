@@ -24,13 +24,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.optim import Optimizer
 
 from fedcopl_lab.methods._batches import Batch
-from fedcopl_lab.methods._fixmatch import Losses
 from fedcopl_lab.methods._recipe import Recipe, RoundEnd
 from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores, prefixed, stripped
 from fedcopl_lab.methods._sage_setting import SemiSetting
 from fedcopl_lab.methods._sage_state import SemiState, Tensors
+from fedcopl_lab.methods._step_requests import OWN_MODEL, Descend, Pass, Step
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.steps import CorrectedLabels, aggregate, average_models, consistency_loss
 
@@ -146,16 +147,15 @@ def decompose(task: LocalTask) -> None:
             task.models[f"helper {slot}"] = _model_with(task, theirs - psi).eval().requires_grad_(False)
 
 
-def two_part_step(task: LocalTask, batch: Batch) -> Losses:
+def two_part_step(task: LocalTask, batch: Batch) -> Step:
     """Labels move sigma, then unlabelled images move psi."""
     config = task.config
     views, strong_views, places = batch.pool_views
-    supervised = F.cross_entropy(task.scores(task.model, batch.labelled), batch.labels)
-    task.model.zero_grad(set_to_none=True)
-    torch.autograd.backward([config.fedmatch.lambda_s * supervised])
-    _move(task, task.models[_SIGMA], task.optimiser)
+    (labelled,) = yield Pass((batch.labelled,))
+    supervised = F.cross_entropy(labelled, batch.labels)
+    yield Descend(config.fedmatch.lambda_s * supervised, move=_move_sigma)
 
-    weak, strong = task.joint_scores(task.model, views, strong_views)
+    weak, strong = yield Pass((views, strong_views))
     helpers = [model for name, model in task.models.items() if name.startswith("helper")]
     with torch.no_grad():
         answers = [task.scores(helper, views) for helper in helpers]
@@ -168,10 +168,7 @@ def two_part_step(task: LocalTask, batch: Batch) -> Losses:
         "penalty": _penalty(task),
     }
     weighted = config.fedmatch.lambda_i * losses["disagreement"] + config.fedmatch.lambda_a * losses["unsupervised"]
-    task.model.zero_grad(set_to_none=True)
-    task.models[_PSI].zero_grad(set_to_none=True)
-    torch.autograd.backward([weighted, losses["penalty"]])
-    _move(task, task.models[_PSI], task.optimisers[_PSI])
+    yield Descend(weighted + losses["penalty"], move=_move_psi)
     return losses
 
 
@@ -216,7 +213,7 @@ def _psi_of(client: int) -> str:
     return f"{_PSI} of {client:04d}"
 
 
-def _decomposed(tensors: Tensors) -> Tensors:
+def _decomposed(tensors: Mapping[str, Tensor]) -> Tensors:
     return {name: value for name, value in tensors.items() if value.ndim > 1}
 
 
@@ -250,24 +247,32 @@ def _received_psi(task: LocalTask) -> Tensor:
 def _penalty(task: LocalTask) -> Tensor:
     """What keeps psi near sigma and sparse."""
     config = task.config
-    sigma, psi = (_weights(task.models[part]).values() for part in (_SIGMA, _PSI))
+    sigma, psi = (_decomposed(task.trained(part)).values() for part in (_SIGMA, _PSI))
     apart = [(s.detach() - p).square().sum() for s, p in zip(sigma, psi, strict=True)]
     sizes = [p.abs().sum() for p in psi]
     return config.fedmatch.lambda_l2 * torch.stack(apart).sum() + config.fedmatch.lambda_l1 * torch.stack(sizes).sum()
 
 
+def _move_sigma(models: Mapping[str, nn.Module], optimisers: Mapping[str, Optimizer]) -> None:
+    _move(models, _SIGMA, optimisers[OWN_MODEL])
+
+
+def _move_psi(models: Mapping[str, nn.Module], optimisers: Mapping[str, Optimizer]) -> None:
+    _move(models, _PSI, optimisers[_PSI])
+
+
 @torch.no_grad()
-def _move(task: LocalTask, part: nn.Module, optimiser: torch.optim.Optimizer) -> None:
+def _move(models: Mapping[str, nn.Module], part: str, optimiser: Optimizer) -> None:
     """One step of a part by the model's gradient, which is the part's own; the model follows what it moved."""
     chosen = {id(parameter) for group in optimiser.param_groups for parameter in group["params"]}
-    for own, whole in zip(part.parameters(), task.model.parameters(), strict=True):
+    whole, sigma, psi = (list(models[name].parameters()) for name in (OWN_MODEL, _SIGMA, _PSI))
+    for own, one in zip(models[part].parameters(), whole, strict=True):
         if id(own) in chosen:
-            own.grad = whole.grad if own.grad is None or whole.grad is None else own.grad + whole.grad
+            own.grad = one.grad if own.grad is None or one.grad is None else own.grad + one.grad
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
-    sigma, psi = task.models[_SIGMA], task.models[_PSI]
-    for whole, s, p in zip(task.model.parameters(), sigma.parameters(), psi.parameters(), strict=True):
-        whole.copy_(s + p if whole.ndim > 1 else s)
+    for one, s, p in zip(whole, sigma, psi, strict=True):
+        one.copy_(s + p if one.ndim > 1 else s)
 
 
 FEDMATCH = Recipe(begin=decompose, step=two_part_step, end=send_change, message=send_psi, merge=merge_parts)

@@ -1,31 +1,19 @@
 """FixMatch in a federation: the local step that most methods share, with labels of the local or the global model."""
 
-from collections.abc import Mapping
-
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.methods._batches import Batch
 from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores
+from fedcopl_lab.methods._step_requests import Descend, Pass, Step
 from fedcopl_lab.steps import CorrectedLabels, confident_labels, consistency_loss
 
-Losses = Mapping[str, Tensor]
-"""Scalar losses of one step by name, for the report."""
 
-
-def joint_step(task: LocalTask, batch: Batch) -> Losses:
+def joint_step(task: LocalTask, batch: Batch) -> Step:
     """Labelled, weak and strong views in one forward pass in training mode; supervised + unsupervised loss."""
-    total, losses = joint_loss(task, batch, task.scores(task.model, torch.cat(batch.joint_views)))
-    task.descend(total)
-    return losses
-
-
-def joint_loss(task: LocalTask, batch: Batch, scores: Tensor) -> tuple[Tensor, Losses]:
-    """The loss of :func:`joint_step` and its parts, from the model's scores of the batch's joint views, [n, C]."""
     config, recipe = task.config, task.recipe
-    labelled, *of_pool = scores.split([len(views) for views in batch.joint_views])
+    labelled, *of_pool = yield Pass(batch.joint_views)
     total = F.cross_entropy(labelled, batch.labels)
     losses = {"supervised": total}
     if of_pool:
@@ -38,7 +26,8 @@ def joint_loss(task: LocalTask, batch: Batch, scores: Tensor) -> tuple[Tensor, L
     if recipe.regulariser is not None:
         losses["regulariser"] = recipe.regulariser(task)
         total = total + losses["regulariser"]
-    return total, losses
+    yield Descend(total)
+    return losses
 
 
 def local_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab.methods._batches import Batch
-from fedcopl_lab.methods._fixmatch import Losses, joint_step
+from fedcopl_lab.methods._fixmatch import joint_step
 from fedcopl_lab.methods._sage_local_task import ClientUpdate, LocalTask, WeakScores
 from fedcopl_lab.methods._sage_setting import SemiSetting
 from fedcopl_lab.methods._sage_state import SemiState, Tensors
+from fedcopl_lab.methods._step_requests import Step
 from fedcopl_lab.steps import CorrectedLabels, average_models
 
 
@@ -72,7 +73,7 @@ class Recipe:
         label: weak views' scores -> targets and mask.
         regulariser: a term of the loss beside the two; None for none.
         begin: before the first step: make further models, read what the server sent.
-        step: one optimiser step; its losses.
+        step: one optimiser step: yields what it needs (:class:`Pass`, :class:`Descend`), returns its losses.
         end: after the last step: put what is sent or kept where it belongs.
         message: what the server sends to each participant beside the model.
         merge: what the server makes of the clients' updates.
@@ -85,7 +86,7 @@ class Recipe:
     label: Callable[[LocalTask, WeakScores], CorrectedLabels] = no_labels
     regulariser: Callable[[LocalTask], Tensor] | None = None
     begin: Callable[[LocalTask], None] = nothing
-    step: Callable[[LocalTask, Batch], Losses] = joint_step
+    step: Callable[[LocalTask, Batch], Step] = joint_step
     end: Callable[[LocalTask], None] = nothing
     message: Callable[[SemiSetting, SemiState, Sequence[int]], dict[int, Tensors]] = send_extras
     merge: Callable[[RoundEnd], SemiState] = merge_models

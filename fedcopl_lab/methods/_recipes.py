@@ -33,7 +33,7 @@ def corrected_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
 
 def pull_to_start(task: LocalTask) -> Tensor:
     """FedProx: (mu/2) times the squared distance to the round's start."""
-    return task.config.fedprox.mu * proximal_term(task.trained(), task.global_model.parameters())
+    return task.config.fedprox.mu * proximal_term(task.trained().values(), task.global_model.parameters())
 
 
 RECIPES: dict[str, Recipe] = {

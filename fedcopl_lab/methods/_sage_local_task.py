@@ -1,6 +1,6 @@
 """One client's round of semi-supervised training: its models, its batches, its optimiser, what it records."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,7 +14,9 @@ from fedcopl_lab._card import tf32_in
 from fedcopl_lab.methods._batches import Batch, BatchSource
 from fedcopl_lab.methods._sage_setting import SemiSetting
 from fedcopl_lab.methods._sage_state import Tensors, copied
+from fedcopl_lab.methods._sage_together import Team, run_together
 from fedcopl_lab.methods._sage_view_labels import ViewLabelLog, ViewLabels
+from fedcopl_lab.methods._step_requests import OWN_MODEL, Losses
 from fedcopl_lab.models import ResNet8, blank_copy, load_values
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.steps import CorrectedLabels, batch_scores, model_scores
@@ -91,7 +93,7 @@ class LocalTask:
         models: further models of the recipe, by name.
         optimisers: what trains them, by the same names.
         send: what else the client will send; hooks fill it.
-        trained: gives the parameters of ``model``, or their places in the model of several clients.
+        trained: gives the parameters of a model by its name, or their places in that of several clients.
         optimiser: SGD over ``model``.
 
     >>> setting = lab.methods.SemiSetting.of(lab.configure("smoke", method="SAGE", width=0.25, steps_per_epoch=1))
@@ -124,8 +126,8 @@ class LocalTask:
         self.received = dict(received or {})
         self.memory = copied(dict(memory or {}))
         self.send: Tensors = {}
-        self.trained: Callable[[], Iterable[Tensor]] = self.model.parameters
-        self.optimiser = self.sgd(self.trained())
+        self.trained: Callable[..., Mapping[str, Tensor]] = self._parameters
+        self.optimiser = self.sgd(self.model.parameters())
         self._momentum_before = dict(momentum or {})
         self.labelled = setting.labelled(client, everything=recipe.labels == "all")
         self.pool = setting.pool(client)
@@ -135,13 +137,17 @@ class LocalTask:
 
     def run(self) -> ClientUpdate:
         """All local epochs."""
+        return run_together([self])[0]
+
+    def step(self, batch: Batch) -> Losses:
+        """One step of this client alone."""
+        return Team([self]).step([batch])[0]
+
+    def begin(self) -> None:
+        """What comes before the first step."""
         self._load_start()  # another task may have used the same models since
         self.recipe.begin(self)
         self._load_momentum()
-        with tf32_in(convolutions=self.config.precision != "fp32"):
-            for batch in self.batches():
-                self.count(self.recipe.step(self, batch))
-        return self.update()
 
     def count(self, losses: Mapping[str, Tensor]) -> None:
         """One step is done, with these losses."""
@@ -173,6 +179,16 @@ class LocalTask:
         )
 
     # what hooks use
+
+    @property
+    def all_models(self) -> dict[str, nn.Module]:
+        """``model`` and the recipe's further models, by name."""
+        return {OWN_MODEL: self.model, **self.models}
+
+    @property
+    def all_optimisers(self) -> dict[str, torch.optim.Optimizer]:
+        """What trains them, by the same names."""
+        return {OWN_MODEL: self.optimiser, **self.optimisers}
 
     def copy_of(self, state: Mapping[str, Tensor]) -> ResNet8:
         """A model of its own with these parameters and buffers."""
@@ -208,10 +224,6 @@ class LocalTask:
             logits: Tensor = model(images)
         return logits.float()
 
-    def joint_scores(self, model: nn.Module, *views: Tensor) -> tuple[Tensor, ...]:
-        """Scores of several groups of views in one forward pass, with shared batch statistics; one [n_i, C] each."""
-        return self.scores(model, torch.cat(views)).split([len(group) for group in views])
-
     def weak_scores(self, batch: Batch, weak: Tensor) -> WeakScores:
         """Both models' scores of a batch's weak views; ``weak`` are those of the joint pass in training mode."""
         views, _, places = batch.pool_views
@@ -238,13 +250,6 @@ class LocalTask:
         model.train(was_training)
         return logits
 
-    def descend(self, loss: Tensor, optimiser: torch.optim.Optimizer | None = None) -> None:
-        """One optimiser step down a loss; None takes the optimiser of ``model``."""
-        optimiser = self.optimiser if optimiser is None else optimiser
-        optimiser.zero_grad(set_to_none=True)
-        torch.autograd.backward([loss])
-        optimiser.step()
-
     def note(self, scores: WeakScores, labels: CorrectedLabels) -> None:
         """Keep a step's pseudo-labels for the round's report."""
         self._notes.add(scores.places, scores.local, scores.global_, labels)
@@ -267,6 +272,9 @@ class LocalTask:
         for model in (self.model, self.global_model):
             load_values(model, self.start)
             model.zero_grad(set_to_none=True)
+
+    def _parameters(self, name: str = OWN_MODEL) -> dict[str, Tensor]:
+        return dict(self.all_models[name].named_parameters())
 
     # momentum that outlives the round
 

@@ -1,20 +1,25 @@
-"""Several clients' rounds in one: one forward and backward pass and one optimiser step for all of them."""
+"""Clients' rounds in one: one forward and backward pass and one optimiser step for all of them, or for a single one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.optim import Optimizer
 
 from fedcopl_lab._card import tf32_in
-from fedcopl_lab.methods._fixmatch import joint_loss
-from fedcopl_lab.methods._sage_local_task import ClientUpdate, LocalTask
-from fedcopl_lab.models import StackedResNet8, load_values, placed, single_values, stacked_values
+from fedcopl_lab.methods._batches import Batch
+from fedcopl_lab.methods._step_requests import OWN_MODEL, Descend, Losses, Pass, VirtualPass
+from fedcopl_lab.models import ResNet8, StackedResNet8, load_values, placed, single_values, stacked_values
+
+if TYPE_CHECKING:
+    from fedcopl_lab.methods._sage_local_task import ClientUpdate, LocalTask
 
 
-def run_together(tasks: Sequence[LocalTask]) -> list[ClientUpdate]:
-    """What :meth:`LocalTask.run` gives for each task, up to rounding, where steps are :func:`joint_step`.
+def run_together(tasks: Sequence["LocalTask"]) -> "list[ClientUpdate]":
+    """All local epochs of one client, or of several in shared passes, which give the same up to rounding.
 
     Every client keeps its own weights, batch statistics, labels and losses: convolutions run in groups, and the sum of
     the clients' losses has for each client's weights the gradient of its own loss.
@@ -22,36 +27,177 @@ def run_together(tasks: Sequence[LocalTask]) -> list[ClientUpdate]:
     Args:
         tasks: of one round and setting, with equal numbers of steps; the global model is the same for all.
     """
-    first, n = tasks[0], len(tasks)
-    config = first.config
-    model = _shared_stack(
-        n, first.setting.dataset.n_classes, config.channels, config.bn_momentum, config.device, config.channels_last
-    )
-    load_values(model, stacked_values([task.start for task in tasks]))
-    optimiser = first.sgd(model.train().parameters())
-    for client, task in enumerate(tasks):
-        task.recipe.begin(task)
-        task.trained = partial(_own_parameters, model, n, client)
-    with tf32_in(convolutions=config.precision != "fp32"):
+    for task in tasks:
+        task.begin()
+    team = Team(tasks)
+    with tf32_in(convolutions=tasks[0].config.precision != "fp32"):
         for batches in zip(*(task.batches() for task in tasks), strict=True):
-            images = torch.cat([torch.cat(batch.joint_views) for batch in batches], dim=1)
-            scores = first.scores(model, images)
-            parts = [joint_loss(task, batch, own) for task, batch, own in zip(tasks, batches, scores, strict=True)]
-            first.descend(torch.stack([total for total, _ in parts]).sum(), optimiser)
-            for task, (_, losses) in zip(tasks, parts, strict=True):
+            for task, losses in zip(tasks, team.step(batches), strict=True):
                 task.count(losses)
-    trained, updates = model.state_dict(), []
-    for client, task in enumerate(tasks):
-        load_values(task.model, single_values(trained, n, client))
-        updates.append(task.update())
-    return updates
+    return [team.update(place) for place in range(len(tasks))]
 
 
-def _own_parameters(model: nn.Module, n: int, client: int) -> list[torch.Tensor]:
-    return list(single_values(dict(model.named_parameters()), n, client).values())
+class Team:
+    """The clients that take their steps at the same time, and what those are taken with.
+
+    Args:
+        tasks: the clients, after their first hook.
+
+    Attributes:
+        models: by name: a client's own, or one that holds those of all clients.
+        optimisers: by the same names.
+    """
+
+    def __init__(self, tasks: "Sequence[LocalTask]") -> None:
+        self.tasks = tasks
+        self.models: dict[str, nn.Module] = dict(tasks[0].all_models)
+        self.optimisers: dict[str, Optimizer] = dict(tasks[0].all_optimisers)
+        if len(tasks) > 1:
+            self._stack()
+
+    def step(self, batches: Sequence[Batch]) -> list[Losses]:
+        """One step of every client; their requests are answered together."""
+        steps = [task.recipe.step(task, batch) for task, batch in zip(self.tasks, batches, strict=True)]
+        answers: Sequence[Any] = [None] * len(steps)
+        losses: dict[int, Losses] = {}
+        while True:
+            requests = []
+            for place, (step, answer) in enumerate(zip(steps, answers, strict=True)):
+                try:
+                    requests.append(step.send(answer))
+                except StopIteration as end:
+                    losses[place] = end.value
+            if not requests:
+                return [losses[place] for place in range(len(steps))]
+            answers = self._answers(requests)
+
+    def update(self, place: int) -> "ClientUpdate":
+        """What a client's round ended with."""
+        task, n = self.tasks[place], len(self.tasks)
+        if n > 1:
+            for name, model in task.all_models.items():
+                if name in self._stacked:
+                    load_values(model, single_values(self.models[name].state_dict(), n, place))
+        return task.update()
+
+    def _answers(self, requests: Sequence[Any]) -> Sequence[Any]:
+        first, model = requests[0], self.models[requests[0].model]
+        if isinstance(first, Pass):
+            images = self._side_by_side([torch.cat(request.views) for request in requests])
+            scores = self.tasks[0].eval_scores if first.exact else self.tasks[0].scores
+            sizes = [len(views) for views in first.views]
+            with torch.set_grad_enabled(first.gradient):
+                return [own.split(sizes) for own in self._apart(scores(model, images))]
+        if isinstance(first, VirtualPass):
+            if not any(request.wanted for request in requests):
+                return [None] * len(requests)
+            return self._apart(self._after_virtual_step(model, requests))
+        self._descend(requests)
+        return [None] * len(requests)
+
+    def _descend(self, requests: Sequence[Descend]) -> None:
+        first = requests[0]
+        if first.move is not None:
+            for model in self.models.values():
+                model.zero_grad(set_to_none=True)
+            torch.autograd.backward([torch.stack([request.loss for request in requests]).sum()])
+            first.move(self.models, self.optimisers)
+            return
+        optimiser = self.optimisers[first.model]
+        moved = optimiser.param_groups[0]["params"]
+        optimiser.zero_grad(set_to_none=True)
+        total = first.loss if len(requests) == 1 else torch.stack([request.loss for request in requests]).sum()
+        torch.autograd.backward([total], inputs=moved)
+        if first.where is None:
+            optimiser.step()
+        else:
+            _step_where([cast("Tensor", request.where) for request in requests], optimiser)
+
+    def _after_virtual_step(self, model: nn.Module, requests: Sequence[VirtualPass]) -> Tensor:
+        def loss(scores: Tensor) -> Tensor:
+            pairs = zip(requests, self._apart(scores), strict=True)
+            return torch.stack([request.loss(own) for request, own in pairs]).sum()
+
+        views, then = ([getattr(request, name) for request in requests] for name in ("views", "then"))
+        return scores_after_virtual_step(
+            model, self._side_by_side(views), loss, self._side_by_side(then), requests[0].lr
+        )
+
+    def _side_by_side(self, images: Sequence[Tensor]) -> Tensor:
+        return images[0] if len(images) == 1 else torch.cat(list(images), dim=1)
+
+    def _apart(self, scores: Tensor) -> Sequence[Tensor]:
+        return [scores] if len(self.tasks) == 1 else scores.unbind()
+
+    def _stack(self) -> None:
+        """One model for each name that holds the clients' own, and an optimiser like theirs."""
+        own, n = [task.all_models for task in self.tasks], len(self.tasks)
+        self._stacked = {name for name, model in self.models.items() if isinstance(model, ResNet8)}
+        self._stacked -= {name for name in self._stacked if any(name not in one for one in own)}
+        config = self.tasks[0].config
+        shape = (self.tasks[0].setting.dataset.n_classes, config.channels, config.bn_momentum, config.device)
+        names: dict[int, tuple[ResNet8, str]] = {}  # of a parameter's model and its own
+        for place, name in enumerate(sorted(self._stacked)):
+            stack = _shared_stack(place, n, *shape, config.channels_last)
+            load_values(stack, stacked_values([one[name].state_dict() for one in own]))
+            stack.train(own[0][name].training)
+            names |= {id(value): (stack, key) for key, value in own[0][name].named_parameters()}
+            self.models[name] = stack
+        for name, optimiser in self.optimisers.items():
+            moved = optimiser.param_groups[0]["params"]
+            if id(moved[0]) in names:
+                parameters = [stack.get_parameter(key) for stack, key in (names[id(value)] for value in moved)]
+            else:  # a small network of each client
+                every = [task.all_optimisers[name].param_groups[0]["params"] for task in self.tasks]
+                parameters = [value for group in every for value in group]
+            self.optimisers[name] = self.tasks[0].sgd(parameters, lr=optimiser.param_groups[0]["lr"])
+        for client, task in enumerate(self.tasks):
+            task.trained = partial(_own_parameters, self.models, n, client)
 
 
-@lru_cache(maxsize=2)  # a process works through runs of one shape after the other
-def _shared_stack(n: int, n_classes: int, channels: int, bn_momentum: float, device: str, channels_last: bool) -> Any:
-    """A model whose values every round overwrites."""
+def scores_after_virtual_step(
+    model: nn.Module, views: Tensor, loss: Callable[[Tensor], Tensor], then: Tensor, lr: float
+) -> Tensor:
+    """Scores of ``then`` after a step of length ``lr`` down the loss of the views' scores.
+
+    The model and its running statistics stay as they are; the result carries a gradient to what the loss depends on.
+    """
+    parameters = dict(model.named_parameters())
+    slopes = torch.autograd.grad(loss(_scores(model, parameters, views)), list(parameters.values()), create_graph=True)
+    moved = {name: value - lr * slope for (name, value), slope in zip(parameters.items(), slopes, strict=True)}
+    return _scores(model, moved, then)
+
+
+def _own_parameters(models: dict[str, nn.Module], n: int, client: int, name: str = OWN_MODEL) -> dict[str, Tensor]:
+    return single_values(dict(models[name].named_parameters()), n, client)
+
+
+@torch.no_grad()
+def _step_where(wanted: Sequence[Tensor], optimiser: Optimizer) -> None:
+    """A step that leaves parameters and momentum as they were where a client does not want it."""
+    parameters = optimiser.param_groups[0]["params"]
+    states = [optimiser.state[one] for one in parameters]
+    before = [one.clone() for one in parameters]
+    kept = [state.get("momentum_buffer") for state in states]
+    kept = [torch.zeros_like(p) if b is None else b.clone() for p, b in zip(parameters, kept, strict=True)]
+    optimiser.step()
+    where = [one for one in wanted for _ in range(len(parameters) // len(wanted))]
+    moved = [*parameters, *(state.get("momentum_buffer") for state in states)]
+    for now, then, mask in zip(moved, [*before, *kept], [*where, *where], strict=True):
+        if now is not None:  # none without momentum
+            now.copy_(now.where(mask, then))
+
+
+def _scores(model: nn.Module, parameters: Mapping[str, Tensor], images: Tensor) -> Tensor:
+    """Scores with other parameters, in float32; running statistics are updated in copies alone."""
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    logits: Tensor = functional_call(model, {**parameters, **buffers}, (images,))
+    return logits
+
+
+@lru_cache(maxsize=6)  # a process works through runs of one shape after the other
+def _shared_stack(
+    place: int, n: int, n_classes: int, channels: int, bn_momentum: float, device: str, channels_last: bool
+) -> Any:
+    """A model whose values every round overwrites; ``place`` tells those of one round apart."""
     return placed(StackedResNet8(n, n_classes, channels, bn_momentum), device, channels_last)

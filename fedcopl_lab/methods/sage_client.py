@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab._card import tf32_in
-from fedcopl_lab.methods._fixmatch import joint_step
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._recipes import recipe_of
 from fedcopl_lab.methods._sage_local_task import ClientUpdate, LocalTask
@@ -51,7 +50,7 @@ class SageClient(ClientHalf):
     def work_together(cls, clients: Sequence["SageClient"], letters: Sequence[Letter]) -> list[Tensors]:
         """See :meth:`ClientHalf.work_together`; those that take equally many steps share their passes."""
         setting = clients[0].setting
-        if len(clients) == 1 or letters[0].kind != "train" or clients[0].recipe.step is not joint_step:
+        if len(clients) == 1 or letters[0].kind != "train":
             return super().work_together(clients, letters)
         by_steps: dict[int, list[int]] = {}
         for place, one in enumerate(clients):
@@ -60,8 +59,7 @@ class SageClient(ClientHalf):
         with exact_convolutions():
             for places in by_steps.values():
                 tasks = [clients[place]._task(letters[place]) for place in places]
-                updates = run_together(tasks) if len(tasks) > 1 else [tasks[0].run()]
-                entries |= {place: update_tensors(update) for place, update in zip(places, updates, strict=True)}
+                entries |= {place: update_tensors(one) for place, one in zip(places, run_together(tasks), strict=True)}
         return [entries[place] for place in range(len(clients))]
 
     def reply(self, letter: Letter, entry: Mapping[str, Tensor]) -> Answer:

@@ -100,7 +100,7 @@ def test_a_step_is_the_loop_written_out(start_task, labels):
     assert used.any()
     loss = F.cross_entropy(x, batch.labels) + (per_image * used).mean()
     descend(model, loss)
-    task.recipe.step(task, batch)
+    task.step(batch)
     same_models((task.model, model))
     assert torch.allclose(task.send[MEAN], 0.5 * mean + 0.5 * s.detach().softmax(dim=1).mean(dim=0), atol=1e-6)
 

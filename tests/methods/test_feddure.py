@@ -7,7 +7,8 @@ import torch
 from small_semi import descend
 from torch.nn import functional as F
 
-from fedcopl_lab.methods._feddure import draw_weighting, loss_after_virtual_step, weighted_mean
+from fedcopl_lab.methods._feddure import draw_weighting, weighted_mean
+from fedcopl_lab.methods._sage_together import scores_after_virtual_step
 
 
 @pytest.fixture
@@ -34,6 +35,15 @@ def after_step(model, strong, labels, weights, labelled, true, lr):
         for parameter, slope in zip(moved.parameters(), slopes, strict=True):
             parameter -= lr * slope
         return float(F.cross_entropy(moved(labelled), true))
+
+
+def loss_after_virtual_step(model, strong, labels, weights, labelled, true, lr):
+    """FedDure Eq. 8."""
+
+    def weighted(scores):
+        return weighted_mean(F.cross_entropy(scores, labels, reduction="none"), weights)
+
+    return F.cross_entropy(scores_after_virtual_step(model, strong, weighted, labelled, lr), true)
 
 
 def test_the_bilevel_slope_is_that_of_finite_differences(wide):
@@ -105,7 +115,7 @@ def test_a_step_with_the_coarse_regulator_written_out(start_task, sign, mean):
     of_pool = per_image[used].sum() / (used.sum() if mean == "weights" else len(used))
     loss = F.cross_entropy(x, batch.labels) + of_pool + d * F.cross_entropy(s, own)
     descend(model, loss)
-    losses = task.recipe.step(task, batch)
+    losses = task.step(batch)
     assert float(losses["feedback"]) == pytest.approx(float(d), abs=1e-5)
     assert float(d) != 0
     for ours, expected in ((task.model, model), (task.models["coarse"], coarse)):

@@ -81,7 +81,7 @@ def test_a_step_is_two_descents_written_out(start_task):
     per_image = F.cross_entropy(strong, surer.labels.target.argmax(dim=1), reduction="none")
     loss = (per_image * surer.labels.used).mean() + 0.05 * agreement_loss(of_copy, weak, surer.agree, surer.ratio)
     descend(other, loss)  # the pull is 0 at the round's start, and so is its slope
-    task.recipe.step(task, batch)
+    task.step(batch)
     same_models((task.model, supervised), (task.models["unsupervised"], other))
     assert task.send["pseudo-labels"] == surer.labels.used.sum()
 

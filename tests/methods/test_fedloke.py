@@ -57,7 +57,7 @@ def test_a_step_is_two_descents_written_out(start_task, round_index, ramp):
         divergence = (p * (p.log() - log_q)).sum(dim=1)
         loss = F.cross_entropy(scored[student][0], batch.labels) + ramp * (divergence * sure).sum() / 16
         descend(models[student], loss)
-    task.recipe.step(task, batch)
+    task.step(batch)
     same_models((task.model, models["global"]), (task.models["private"], models["own"]))
 
 

@@ -139,7 +139,7 @@ def test_a_step_is_two_descents_written_out(start_task, with_helpers):
         moved = {n: v + ends[n].view(v.shape) if n in ends else v for n, v in task.start.items()}
         helpers = [task.copy_of(moved).eval()]
     sigma, psi = reference_step(task, batch, split, helpers, lambdas)
-    losses = task.recipe.step(task, batch)
+    losses = task.step(batch)
     assert (losses["disagreement"] > 0) == with_helpers
     for part, expected in (("sigma", sigma), ("psi", psi)):
         found = dict(task.models[part].named_parameters())

@@ -7,16 +7,13 @@ import torch
 from small_semi import config_of
 
 from fedcopl_lab import FedCoPLError, configure
-from fedcopl_lab.config import READERS, SAGE_METHODS
+from fedcopl_lab.config import SAGE_METHODS
 from fedcopl_lab.data import ChannelStatistics, Shard
-from fedcopl_lab.methods import RECIPES, _sage_local_task, _sage_together, open_method
-from fedcopl_lab.methods._fixmatch import joint_step
+from fedcopl_lab.methods import RECIPES, _feddure, _fedmatch, _sage_local_task, _sage_together, open_method
 from fedcopl_lab.methods._sage_local_task import LocalTask
 from fedcopl_lab.methods._sage_together import run_together
 from fedcopl_lab.models import StackedResNet8, draw_resnet8, single_values, stacked_values
 from fedcopl_lab.steps import batch_scores, model_scores
-
-TOGETHER = READERS["clients_per_forward"]
 
 
 @pytest.fixture
@@ -30,19 +27,20 @@ def in_float64(monkeypatch):
         cached.cache_clear()
     monkeypatch.setattr(_sage_local_task, "blank_copy", wide(_sage_local_task.blank_copy))
     monkeypatch.setattr(_sage_together, "placed", wide(_sage_together.placed))
+    monkeypatch.setattr(LocalTask, "copy_of", wide(LocalTask.copy_of))
+    for module, name in ((_feddure, "draw_weighting"), (_fedmatch, "noise_image"), (_fedmatch, "initial_psi")):
+        monkeypatch.setattr(module, name, wide(getattr(module, name)))
     monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
     yield lambda one: ChannelStatistics(mean=one.mean.double(), std=one.std.double())
     for cached in (_sage_local_task._shared_models, _sage_together._shared_stack):
         cached.cache_clear()
 
 
-def test_the_methods_that_can_are_those_with_a_joint_step():
-    assert set(TOGETHER) == {name for name in SAGE_METHODS if RECIPES[name].step is joint_step}
-
-
-@pytest.mark.parametrize("method", TOGETHER)
+@pytest.mark.parametrize("method", SAGE_METHODS)
 def test_clients_together_end_as_alone(method, in_float64):
-    config = config_of(method, steps_per_epoch=4, threshold=0.15, n_clients=6, lr=0.03)
+    own = {"FedLabel": {"burn_in": 0, "threshold": 0.15}, "FedMatch": {"threshold": 0.15}, "FedLoKe": {"entropy": 2.2}}
+    changes = {f"{method.lower()}_{name}": value for name, value in own.get(method, {}).items()}
+    config = config_of(method, steps_per_epoch=4, threshold=0.15, n_clients=6, lr=0.03, **changes)
     setting = open_method(config).setting
     setting = replace(setting, training=in_float64(setting.training), testing=in_float64(setting.testing))
     start = {name: value.double() if value.is_floating_point() else value
@@ -56,6 +54,9 @@ def test_clients_together_end_as_alone(method, in_float64):
             assert torch.allclose(together.model[name], value, rtol=0, atol=1e-11), name
         assert together.n_steps == one.n_steps == 4
         assert together.losses == pytest.approx(one.losses, abs=1e-11)
+        for found, wanted in ((together.sent, one.sent), (together.memory, one.memory)):
+            assert found.keys() == wanted.keys()
+            assert all(torch.allclose(found[name], value, rtol=0, atol=1e-11) for name, value in wanted.items())
         assert torch.allclose(together.end_scores, one.end_scores, rtol=0, atol=1e-9)
         assert torch.allclose(together.start_batch_scores, one.start_batch_scores, rtol=0, atol=1e-12)
         if one.noted is not None:
@@ -116,6 +117,3 @@ def test_what_needs_clients_one_by_one_gets_and_says_so(changes):
     assert configure("smoke", method="SAGE", **changes).clients_per_forward == 1
     with pytest.raises(FedCoPLError, match="clients_per_forward=3 is not valid; expected 1 with another"):
         configure("smoke", method="SAGE", clients_per_forward=3, **changes)
-    assert configure("smoke", method="FedDure").clients_per_forward == 1
-    with pytest.raises(FedCoPLError, match="would change nothing in FedDure"):
-        configure("smoke", method="FedDure", clients_per_forward=3)

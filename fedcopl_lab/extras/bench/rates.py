@@ -205,7 +205,7 @@ def _measured(config: SageConfig, repeats: int) -> SageRates:
         model, images = setting.placed_model(state.model), setting.images[:_SCORED]
 
         def step() -> None:
-            method.recipe.step(task, next(iter(task.batches())))
+            task.step(next(iter(task.batches())))
 
         def score() -> None:
             model_scores(model, images, setting.testing)

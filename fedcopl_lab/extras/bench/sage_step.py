@@ -206,7 +206,7 @@ class OurForm:
         labels = self.setting.labels[sample.labelled]
         batch = Batch(labelled=labelled, labels=labels, weak=weak, strong=strong, places=sample.pool)
         with tf32_in(convolutions=self.setting.config.precision != "fp32"):
-            self.task.recipe.step(self.task, batch)
+            self.task.step(batch)
 
 
 def view_difference(plain: PlainForm, ours: OurForm) -> float:
