@@ -167,6 +167,15 @@ def judge_every_case(cells: Mapping[str, pd.Series], unit: str = "points") -> Ju
     return replace(shown, cells=len(cells), k_of_m=ahead).with_notes(said)
 
 
+def case_by_case(cells: Mapping[str, pd.Series], digits: int = 1) -> str:
+    """A sentence with the mean of every case, for a note.
+
+    >>> case_by_case({"a": pd.Series([1.0, 2.0]), "b": pd.Series([-1.0])})
+    'Case by case: a +1.5, b -1.0.'
+    """
+    return f"Case by case: {', '.join(f'{name} {values.mean():+z.{digits}f}' for name, values in cells.items())}."
+
+
 def pooled(cells: Mapping[str, pd.Series]) -> pd.Series:
     """Each seed's mean over the cells, for seeds that have a value in every cell."""
     _some(cells)

@@ -138,7 +138,8 @@ def decay(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
 
 def kappa(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     """SAGE's accuracy at each κ, every seed as a dot; the two one-model rows as lines to beat (supplement Fig. 14)."""
-    lines = lines[lines["metric"] == "accuracy"]
+    metric = "accuracy_last5" if (lines["metric"] == "accuracy_last5").any() else "accuracy"
+    lines = lines[lines["metric"] == metric]
     others, own = lines[lines["level"].isna()], lines[lines["level"].notna()]
     looks = dict(zip(order(others["series"]), (replace(look, marker="") for look in OTHERS), strict=False))
 
@@ -161,7 +162,7 @@ def kappa(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         "one seed": replace(ONE_SEED, color=OWN.color),
     }
     legend |= {f"{name} (no κ)": look for name, look in looks.items()}
-    return facets([Panel(paint, x=f"{item.axis}; κ* = {KAPPA_STAR:.2f}", y=axis_name("accuracy", item))], 2.3,
+    return facets([Panel(paint, x=f"{item.axis}; κ* = {KAPPA_STAR:.2f}", y=axis_name(metric, item))], 2.3,
                   legend=legend, head=headline(item, lines, profile))  # fmt: skip
 
 

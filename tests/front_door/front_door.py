@@ -106,7 +106,8 @@ def _take_home(name: str) -> str:
         return ""
     others = f" The same for {', '.join(f'`{one}`' for one in ids[1:])}." if ids[1:] else ""
     call = f'lab.report.save("{ids[0]}", "{ids[0]}", ("pdf",), width="single")'
-    return f'A picture as a file: `{call}`; also `"double"`, and `"svg"` or, of a table, `"tex"`.{others}\n\n'
+    more = 'one column wide, a table typeset, in the current folder; also `"double"`, `"svg"` and, of a table, `"tex"`'
+    return f"A picture as a file: `{call}`, {more}. Committed numbers; `numbers=` takes yours.{others}\n\n"
 
 
 def index(notebooks: dict[str, Notebook]) -> str:

@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 
 from fedcopl_lab.config import KAPPA_STAR
-from fedcopl_lab.paper.items._fedcopl_columns import ONE_SET_PROFILES
 from fedcopl_lab.paper.items._item import Cell, Cells
 from fedcopl_lab.paper.items._sage_columns import (
     ALL_METHODS,
     BY_ALPHA,
-    RANKED,
     REPEATED,
     Settings,
     analysed_set,
@@ -49,8 +47,7 @@ def compared_columns(profile: str, share: float) -> dict[str, Settings]:
 
 def _compared(share: float) -> Cells:
     def made(profile: str) -> list[Cell]:
-        known = RANKED if share != 0.1 and profile in ONE_SET_PROFILES else ALL_METHODS
-        rows = {name: row for name, row in ALL_METHODS.items() if name in known and name != REFERENCE}
+        rows = {name: row for name, row in ALL_METHODS.items() if name != REFERENCE}
         made = cells(profile, rows, compared_columns(profile, share), most=5 if share == 0.1 else 3)
         # the fully labelled reference does not read the label ratio: one run serves both tables, as in the paper
         made += cells(profile, rows_of((REFERENCE,)), compared_columns(profile, 0.1))

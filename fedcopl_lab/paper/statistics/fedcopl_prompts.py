@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from fedcopl_lab.paper._evidence import Named, Rows
-from fedcopl_lab.paper._judge import Judgement, judge_difference, judge_every_case, judge_parts, pooled
+from fedcopl_lab.paper._judge import Judgement, case_by_case, judge_difference, judge_every_case, judge_parts, pooled
 from fedcopl_lab.paper._stored_runs import StoredRuns
 from fedcopl_lab.paper.statistics._readers import accuracy, as_floats, mean, upload_error
 
@@ -23,7 +23,7 @@ _REFERENCES = {"from the client's own prompt": "", "from the averaged prompt": "
 def text_drifts_more_in_size(runs: StoredRuns) -> Judgement:
     """35: log of drift diversity, text minus visual, mean over rounds, for each reference of the text prompt."""
     text, visual = (runs.values(partial(_mean_of, f"move_{part}")) for part in ("text", "visual"))
-    return judge_every_case(_text_minus_visual(runs, "drift"), "log ratio").with_notes(
+    return _for_every_reference(runs, "drift", "log ratio").with_notes(
         f"Rounds in which text drifts more: {_share_of_rounds(runs, 'drift'):.0f} %.",
         f"Mean length of an update: text {text.mean():.3g}, visual {visual.mean():.3g}.",
         _by_the_gradient(runs),
@@ -32,7 +32,7 @@ def text_drifts_more_in_size(runs: StoredRuns) -> Judgement:
 
 def text_drifts_more_in_direction(runs: StoredRuns) -> Judgement:
     """36: mean pairwise cosine distance of the updates, text minus visual, mean over rounds."""
-    return judge_every_case(_text_minus_visual(runs, "cosine"), "distance").with_notes(
+    return _for_every_reference(runs, "cosine", "distance").with_notes(
         f"Rounds in which text drifts more: {_share_of_rounds(runs, 'cosine'):.0f} %."
     )
 
@@ -77,7 +77,7 @@ def visual_prompts_are_similar(runs: StoredRuns) -> Judgement:
     )
 
 
-def _text_minus_visual(runs: StoredRuns, measure: str) -> dict[str, pd.Series]:
+def _for_every_reference(runs: StoredRuns, measure: str, unit: str) -> Judgement:
     def difference(ending: str, rows: Rows) -> float:
         return mean(_per_round(rows, measure, ending))
 
@@ -87,7 +87,8 @@ def _text_minus_visual(runs: StoredRuns, measure: str) -> dict[str, pd.Series]:
             wanted[f"{reference}, {name}"] = runs.later(partial(difference, ending), **there)
         both = {**there, "aggregate": "both"}
         wanted[f"both prompts averaged, {name}"] = runs.later(partial(difference, ""), **both)
-    return runs.cells(wanted)
+    cells = runs.cells(wanted)
+    return judge_every_case(cells, unit).with_notes(case_by_case(cells, 2))
 
 
 def _per_round(rows: Rows, measure: str, ending: str = "", visual: str = "visual") -> list[float]:

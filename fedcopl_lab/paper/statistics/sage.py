@@ -14,6 +14,7 @@ from fedcopl_lab.paper._evidence import Named, NotTestedError, Read, Rows, Setti
 from fedcopl_lab.paper._intervals import columns_of, minus
 from fedcopl_lab.paper._judge import (
     Judgement,
+    case_by_case,
     judge_difference,
     judge_equivalence,
     judge_every_case,
@@ -135,7 +136,8 @@ def any_kappa_works(runs: StoredRuns) -> Judgement:
     def judge(read: Read) -> Judgement:
         leads = {f"κ = {kappa:.4g}": runs.lead(read, {**SAGE, "kappa": kappa}, ONE_MODEL, **there)
                  for kappa in kappas(runs.profile)}  # fmt: skip
-        return judge_every_case(runs.cells(leads, 3))
+        cells = runs.cells(leads, 3)
+        return judge_every_case(cells).with_notes(case_by_case(cells))
 
     return _with_last_round(judge)
 
