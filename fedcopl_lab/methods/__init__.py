@@ -17,6 +17,8 @@ from fedcopl_lab.methods._register import register
 from fedcopl_lab.methods._sage_local_task import LocalTask
 from fedcopl_lab.methods._sage_setting import SemiSetting, pool_steps
 from fedcopl_lab.methods._sage_state import SemiState, copied
+from fedcopl_lab.methods._sage_together import Team
+from fedcopl_lab.methods._step_requests import Descend, Pass
 from fedcopl_lab.methods._stored_features import StoredFeatures, count_right, label_quality, read_features, saturation
 from fedcopl_lab.methods.prompt_client import PromptClient
 from fedcopl_lab.methods.prompt_method import PromptMethod, ZeroShot
@@ -35,12 +37,14 @@ __all__ = [
     "Batch",
     "ClientHalf",
     "ClientModels",
+    "Descend",
     "Exchange",
     "FederationState",
     "LabelPhase",
     "Letter",
     "LocalTask",
     "Method",
+    "Pass",
     "PhaseCounts",
     "PromptClient",
     "PromptMethod",
@@ -56,6 +60,7 @@ __all__ = [
     "SemiState",
     "State",
     "StoredFeatures",
+    "Team",
     "ZeroShot",
     "copied",
     "copl",

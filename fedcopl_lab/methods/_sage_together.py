@@ -46,6 +46,15 @@ class Team:
     Attributes:
         models: by name: a client's own, or one that holds those of all clients.
         optimisers: by the same names.
+
+    >>> setting = lab.methods.SemiSetting.of(lab.configure("smoke", method="SAGE", width=0.25))
+    >>> recipe, start = lab.methods.RECIPES["SAGE"], setting.new_model().state_dict()
+    >>> tasks = [lab.methods.LocalTask(setting, recipe, client, 0, start) for client in (0, 1)]
+    >>> losses = Team(tasks).step([next(task.batches()) for task in tasks])
+    >>> [sorted(one) for one in losses]
+    [['supervised', 'unsupervised'], ['supervised', 'unsupervised']]
+
+    Shown in notebook ``sage_step_by_step``.
     """
 
     def __init__(self, tasks: "Sequence[LocalTask]") -> None:

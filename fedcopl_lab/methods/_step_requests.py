@@ -27,6 +27,16 @@ class Pass:
         model: which model.
         exact: evaluation mode, full float32, no gradient.
         gradient: whether the scores carry one.
+
+    >>> def step(task, batch):
+    ...     (scores,) = yield Pass((batch.labelled,))
+    ...     loss = torch.nn.functional.cross_entropy(scores, batch.labels)
+    ...     yield Descend(loss)
+    ...     return {"supervised": loss}
+    >>> lab.methods.Recipe(uses_pool=False, step=step).step is step
+    True
+
+    Shown in notebook ``add_a_method``.
     """
 
     views: tuple[Tensor, ...]
@@ -66,6 +76,11 @@ class Descend:
         model: whose optimiser.
         where: False leaves the client's weights and momentum as they were; None: never.
         move: what to do with the gradients in place of the optimiser's step, from models and optimisers by name.
+
+    >>> Descend(torch.zeros(())).model
+    'model'
+
+    Shown in notebook ``add_a_method``.
     """
 
     loss: Tensor

@@ -15,7 +15,7 @@ from fedcopl_lab.paper.items._sage_columns import RANKED, REPEATED
 from fedcopl_lab.paper.items._sage_runs import CONVERGING
 
 SAGE = find_items(["sage"])
-N_RUNS_SMOKE = 274
+N_RUNS_SMOKE = 298
 
 
 def item(name):

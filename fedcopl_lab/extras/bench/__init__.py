@@ -8,6 +8,7 @@ __getattr__, __dir__ = lazy_names(
         "bench_card": ".card_bench",
         "bench_sage": ".sage_step",
         "bench_step": ".prompt_step",
+        "bench_together": ".clients_together",
         **dict.fromkeys(("bench_widgets", "draw_widget_bench"), ".widgets"),
         **dict.fromkeys(("measure_rates", "measure_sage_rates"), ".rates"),
         **dict.fromkeys(("data_sizes", "plan_run"), ".plan"),

@@ -41,6 +41,11 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
     _add_step_options(sage, batch=128, repeats=3, images="labelled images in a step")
     sage.add_argument("--unlabelled", type=int, default=256, help="unlabelled images in a step (default: 256)")
     sage.add_argument("--compile", action="store_true", help="compile our form's models; needs a C++ compiler")
+    together = (
+        "instead: steps of N clients, one by one and in one pass, at three sizes; writes ours_bench_sage_together"
+    )
+    sage.add_argument("--clients", type=int, metavar="N", help=together)
+    sage.add_argument("--method", nargs="+", default=["SAGE"], metavar="NAME", help="with --clients: of which methods")
     sage.add_argument("--exact", action="store_true", help="also tell both forms' distance to a step in float64")
     sage.set_defaults(command=bench_sage_step)
     widgets = verbs.add_parser(
@@ -152,8 +157,15 @@ def bench_prompt_step(options: argparse.Namespace) -> int:
 def bench_sage_step(options: argparse.Namespace) -> int:
     """Time the forms that were asked for; write a table and where it comes from."""
     folder = _prepare(options)
-    from fedcopl_lab.extras.bench import bench_sage
+    from fedcopl_lab.extras.bench import bench_sage, bench_together
 
+    if options.clients:
+        rows = []
+        for row in bench_together(options.clients, tuple(options.method), options.repeats):
+            rows.append(asdict(row))
+            print(row, flush=True)
+        title = "Steps of several clients, one by one and in one pass"
+        return _write(folder, "sage_together", title, pd.DataFrame(rows), options.device)
     print("one local step of SAGE from uint8 images to new parameters, plain form (fp32, Pillow) against ours")
     rows = []
     for width in options.width:
