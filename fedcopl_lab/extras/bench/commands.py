@@ -3,7 +3,7 @@
 import argparse
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -41,9 +41,7 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
     _add_step_options(sage, batch=128, repeats=3, images="labelled images in a step")
     sage.add_argument("--unlabelled", type=int, default=256, help="unlabelled images in a step (default: 256)")
     sage.add_argument("--compile", action="store_true", help="compile our form's models; needs a C++ compiler")
-    together = (
-        "instead: steps of N clients, one by one and in one pass, at three sizes; writes ours_bench_sage_together"
-    )
+    together = "instead: steps of N clients, one by one and in one pass, at three sizes (ours_bench_sage_together)"
     sage.add_argument("--clients", type=int, metavar="N", help=together)
     sage.add_argument("--method", nargs="+", default=["SAGE"], metavar="NAME", help="with --clients: of which methods")
     sage.add_argument("--exact", action="store_true", help="also tell both forms' distance to a step in float64")
@@ -159,24 +157,20 @@ def bench_sage_step(options: argparse.Namespace) -> int:
     folder = _prepare(options)
     from fedcopl_lab.extras.bench import bench_sage, bench_together
 
+    repeats, rows = options.repeats, []
     if options.clients:
-        rows = []
-        for row in bench_together(options.clients, tuple(options.method), options.repeats):
-            rows.append(asdict(row))
-            print(row, flush=True)
-        title = "Steps of several clients, one by one and in one pass"
-        return _write(folder, "sage_together", title, pd.DataFrame(rows), options.device)
-    print("one local step of SAGE from uint8 images to new parameters, plain form (fp32, Pillow) against ours")
-    rows = []
-    for width in options.width:
-        for timing in bench_sage(
-            width, options.dtype, options.batch, options.unlabelled, options.repeats, options.device,
-            compiled=options.compile, exact=options.exact,
-        ):  # fmt: skip
-            rows.append(asdict(timing))
-            print(timing, flush=True)
-    title = "One local step of SAGE, plain form against ours"
-    return _write(folder, "sage", title, pd.DataFrame(rows), options.device)
+        kind, title = "sage_together", "Steps of several clients, one by one and in one pass"
+        timings: Iterable[Any] = bench_together(options.clients, tuple(options.method), repeats)
+    else:
+        print("one local step of SAGE from uint8 images to new parameters, plain form (fp32, Pillow) against ours")
+        kind, title = "sage", "One local step of SAGE, plain form against ours"
+        sizes = (options.dtype, options.batch, options.unlabelled, repeats, options.device)
+        more = {"compiled": options.compile, "exact": options.exact}
+        timings = itertools.chain.from_iterable(bench_sage(width, *sizes, **more) for width in options.width)
+    for timing in timings:
+        rows.append(asdict(timing))
+        print(timing, flush=True)
+    return _write(folder, kind, title, pd.DataFrame(rows), options.device)
 
 
 def bench_explorers(options: argparse.Namespace) -> int:

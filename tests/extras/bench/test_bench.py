@@ -136,6 +136,11 @@ def test_bench_sage_writes_a_table(tmp_path, capsys):
     assert table["dtype"].tolist() == ["fp32"]
     assert json.loads((tmp_path / "ours_bench_sage.json").read_text())["command"] == "fedcopl-lab bench sage"
     assert "views differ by" in capsys.readouterr().out
+    clients = ["--clients", "2", "--method", "SAGE", "FedDure", "--repeats", "1"]
+    assert main(["bench", "sage", *clients, "--out", str(tmp_path)]) == 0
+    table = pd.read_csv(tmp_path / "ours_bench_sage_together.csv")
+    assert table["method"].tolist() == 3 * ["SAGE"] + 3 * ["FedDure"]
+    assert (table[["seconds_alone", "seconds"]] > 0).all(axis=None)
 
 
 @pytest.mark.long
