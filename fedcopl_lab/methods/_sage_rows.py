@@ -1,7 +1,6 @@
-"""Rows of the run store for semi-supervised methods: what a round reports, and what every key means."""
+"""Rows of the run store for semi-supervised methods: what a round reports; ``sage_row.toml`` says what every key is."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -14,114 +13,13 @@ from fedcopl_lab.methods._sage_state import SemiState, Tensors
 from fedcopl_lab.methods._sage_statistics import CheckedViews, ensemble_statistics, label_statistics, rare_classes
 from fedcopl_lab.steps import entropy, model_scores
 
-_MODEL_KEYS = {
-    "counts": "weak views by confidence, 20 bins over [0, 1]",
-    "correct": "those whose label is true, same bins",
-    "confidence": "mean confidence",
-    "accuracy": "share of true labels, confident or not",
-    "entropy": "mean entropy of the predictions, nats",
-    "histogram_entropy": "entropy of the histogram of confidences, nats",
-    "calibration_error": "expected calibration error over the 20 bins",
-    "n_sure": "views whose confidence reaches the threshold",
-    "n_sure_correct": "those whose label is true",
-}
-_TARGET_KEYS = {
-    "n_used": "views with a pseudo-label in the end",
-    "n_used_correct": "those whose target is largest at the true class",
-    "true_mass": "mean of the target at the true class, over used views",
-}
-_GROUP_KEYS = {
-    "n": "views of these classes",
-    "n_local_correct": "local label true",
-    "n_local_sure": "local model confident",
-    "n_local_sure_correct": "confident and true",
-    **_TARGET_KEYS,
-    "n_global_correct": "global label true",
-    "n_global_sure": "global model confident",
-    "n_global_sure_correct": "confident and true",
-    "n_agreeing": "both models give one label",
-    "lambda": "mean lambda",
-    "lambda_sure": "mean lambda where the local model is confident",
-}
-
-_SEEN = {
-    "start": "the model the client started from", "end": "its trained model",
-    "start_batch": "the first, normalising with these images' own statistics as in training,",
-    "end_batch": "the second, normalising with these images' own statistics as in training,",
-}  # fmt: skip
-_PREDICTED = {
-    "mean": "mean prediction, [C]; over at most n_probe images, absent where that is 0",
-    "distance": "total variation of the mean prediction and these images' true classes",
-    "labelled_distance": "the same and the classes of the client's labelled images",
-    "entropy": "mean entropy of the predictions, nats; Eq. 16's left side",
-}
-
-ROW_KEYS: Mapping[str, str] = MappingProxyType(
-    {
-        "round": "number of the round, from 1",
-        "accuracy": "of the merged model on all test images",
-        "right": "in the last five rounds, one digit per test image: 1 where the merged model is right",
-        "loss_*": "mean over steps, then clients, of each named loss",
-        "n_steps": "optimiser steps of all participants",
-        "participants": "clients that trained",
-        "bytes_up": "bytes that all participants sent",
-        "bytes_down": "bytes that they received",
-        "n_views": "weak views that were scored; one image counts as often as it was drawn",
-        **{f"local.{key}": f"model in training: {what}" for key, what in _MODEL_KEYS.items()},
-        **{f"global.{key}": f"the round's global model: {what}" for key, what in _MODEL_KEYS.items()},
-        **{f"target.{key}": what for key, what in _TARGET_KEYS.items()},
-        "both.agreement": "share of views to which both models give one label",
-        "both.gap": "mean |c_l - c_g|",
-        "both.n_union": "views where one of them is confident or both are",
-        "both.n_added": "views where only the global model is confident",
-        "both.n_added_correct": "those whose global label is true",
-        "both.n_disputed": "views where the local model is confident and the labels differ",
-        "both.n_disputed_local_right": "those whose local label is true",
-        "both.n_disputed_global_right": "those whose global label is true",
-        "both.disputed_true_mass": "mean of the target at the true class there",
-        "both.n_disputed_for_global": "those with lambda below one half",
-        "both.lambda": "mean lambda over all views; 1 for methods without correction",
-        "both.lambda_sure": "the same where the local model is confident",
-        "both.lambda_disputed": "the same over disputed views",
-        **{f"groups.majority.{key}": f"other classes: {what}" for key, what in _GROUP_KEYS.items()},
-        **{
-            f"groups.minority.{key}": f"classes with less than half of the client's mean class count: {what}"
-            for key, what in _GROUP_KEYS.items()
-        },
-        "ensemble.n_images": "fixed test images",
-        "ensemble.distance_to_mean": "mean total variation of merged prediction and mean local prediction",
-        "ensemble.distance_to_single": "the same to one local prediction",
-        "ensemble.agreement_with_mean": "share of images with one label",
-        "ensemble.agreement_with_single": "the same with one local model",
-        "ensemble.agreeing_counts": "images by number of local models that agree with the merged label, 0 to M",
-        "ensemble.agreeing_confidence": "mean confidence of the merged model at each number",
-        "ensemble.agreeing_sure": "images at each number whose confidence reaches the threshold",
-        "ensemble.rank_correlation": "Spearman of that number and the confidence",
-        "clients.n_labelled": "labelled images; lists run over all clients, None where one did not take part",
-        "clients.n_pool": "images of the pool",
-        "clients.mix_entropy": "entropy of the pool's true classes, nats",
-        "clients.labelled_mix_entropy": "the same of its labelled images",
-        "clients.local_entropy": "mean entropy of the local predictions on weak views in training",
-        **{
-            f"clients.{model}_{what}": f"pool images as {seen} sees them: {said}"
-            for model, seen in _SEEN.items()
-            for what, said in _PREDICTED.items()
-        },
-        "clients.end_information": "mean KL(prediction || end_mean); Eq. 16's second term by Bayes' rule",
-        "clients.end_printed": "mean -KL(end_mean || prediction); the same as Eq. 15 prints it",
-        "clients.end_accuracy": "accuracy of the trained model on the pool",
-        "clients.end_confidence": "mean confidence of the trained model on the pool",
-    }
-)
-"""Every key of a row, nested ones with dots, and what it is. Methods without a pool have no labels' groups."""
-
 _DIGITS = 6  # of the mean predictions
 
 
 def round_row(
     setting: SemiSetting, after: SemiState, updates: Mapping[int, ClientUpdate], messages: Mapping[int, Tensors]
 ) -> dict[str, Any]:
-    """One round's row; see :data:`ROW_KEYS`.
+    """One round's row; see ``sage_row.toml``.
 
     Args:
         setting: data and federation; true labels of the pool are read here, for the report alone.

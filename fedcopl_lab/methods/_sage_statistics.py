@@ -51,7 +51,7 @@ def rare_classes(counts: Int[Tensor, "c"]) -> Bool[Tensor, "c"]:
 
 
 def label_statistics(views: CheckedViews, threshold: float) -> dict[str, Any]:
-    """Confidences, masks, accuracies, lambda and agreement of a round; the keys are in ``ROW_KEYS``."""
+    """Confidences, masks, accuracies, lambda and agreement of a round; the keys are in ``sage_row.toml``."""
     noted, true = views.noted, views.true
     local = _Predicted.of(noted.local, true, threshold)
     global_ = None if noted.global_ is None else _Predicted.of(noted.global_, true, threshold)
@@ -167,7 +167,7 @@ def ensemble_statistics(
 ) -> dict[str, Any]:
     """Is the merged model the mean of the local ones, and is it sure only where they agree (SAGE Eq. 17)?
 
-    Scores are those of a few fixed test images; ``ROW_KEYS`` says what the values of the group ``"ensemble"`` are.
+    Scores are those of a few fixed test images; ``sage_row.toml`` says what the values of the group ``"ensemble"`` are.
     Lists run over the number of local models that agree with the merged model's class, 0 to M.
     """
     p = merged.double().softmax(dim=1)

@@ -18,19 +18,8 @@ if TYPE_CHECKING:
         stacked_values,
     )
 
-__all__ = [
-    "CLIPBundle",
-    "PromptedCLIP",
-    "ResNet8",
-    "StackedResNet8",
-    "blank_copy",
-    "draw_resnet8",
-    "load_clip",
-    "load_values",
-    "placed",
-    "single_values",
-    "stacked_values",
-]
+__all__ = ["CLIPBundle", "PromptedCLIP", "ResNet8", "StackedResNet8", "blank_copy", "draw_resnet8", "load_clip",
+           "load_values", "placed", "single_values", "stacked_values"]  # fmt: skip
 
 _RESNET8 = [name for name in __all__ if name not in ("CLIPBundle", "PromptedCLIP", "load_clip")]
 

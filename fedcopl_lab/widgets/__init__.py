@@ -15,27 +15,7 @@ from fedcopl_lab.widgets._rounds import RoundParams, draw_rounds, play_rounds
 from fedcopl_lab.widgets._sources import Catalogue, RunHistory, Scores, WeakViewScores
 from fedcopl_lab.widgets._thresholds import ThresholdParams, draw_thresholds, explore_thresholds
 
-__all__ = [
-    "AllocationParams",
-    "Catalogue",
-    "Explorer",
-    "KappaParams",
-    "PartitionParams",
-    "Readout",
-    "RoundParams",
-    "RunHistory",
-    "Scores",
-    "ThresholdParams",
-    "WeakViewScores",
-    "draw_allocation",
-    "draw_kappa",
-    "draw_partition",
-    "draw_rounds",
-    "draw_thresholds",
-    "explore_allocation",
-    "explore_kappa",
-    "explore_partition",
-    "explore_thresholds",
-    "play_rounds",
-    "write_explorer",
-]
+__all__ = ["AllocationParams", "Catalogue", "Explorer", "KappaParams", "PartitionParams", "Readout", "RoundParams",
+           "RunHistory", "Scores", "ThresholdParams", "WeakViewScores", "draw_allocation", "draw_kappa",
+           "draw_partition", "draw_rounds", "draw_thresholds", "explore_allocation", "explore_kappa",
+           "explore_partition", "explore_thresholds", "play_rounds", "write_explorer"]  # fmt: skip

@@ -1,15 +1,17 @@
-"""SAGE's runs: rows say what ``ROW_KEYS`` promises, the log changes no number, a stored run predicts."""
+"""SAGE's runs: rows say what ``sage_row.toml`` promises, the log changes no number, a stored run predicts."""
 
 import json
+import tomllib
+from pathlib import Path
 
 import pytest
 import torch
 
 import fedcopl_lab as lab
 from fedcopl_lab.methods import open_method
-from fedcopl_lab.methods._sage_rows import ROW_KEYS
 from fedcopl_lab.store import Store
 
+ROW_KEYS = tomllib.loads((Path(lab.__file__).parent / "methods/sage_row.toml").read_text("utf-8"))
 SHORT = {
     "rounds": 3, "width": 0.25, "n_probe": 20, "steps_per_epoch": 3, "threshold": 0.5, "participation": 0.1,
     "n_clients": 20, "unlabelled_batch_size": 16, "labelled_per_class": None, "clients_per_forward": 1,

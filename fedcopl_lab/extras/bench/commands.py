@@ -164,13 +164,13 @@ def bench_sage_step(options: argparse.Namespace) -> int:
     else:
         print("one local step of SAGE from uint8 images to new parameters, plain form (fp32, Pillow) against ours")
         kind, title = "sage", "One local step of SAGE, plain form against ours"
-        sizes = (options.dtype, options.batch, options.unlabelled, repeats, options.device)
-        more = {"compiled": options.compile, "exact": options.exact}
-        timings = itertools.chain.from_iterable(bench_sage(width, *sizes, **more) for width in options.width)
+        sizes = (options.dtype, options.batch, options.unlabelled, repeats, options.device, True, options.compile)
+        timings = itertools.chain.from_iterable(bench_sage(width, *sizes, options.exact) for width in options.width)
     for timing in timings:
         rows.append(asdict(timing))
         print(timing, flush=True)
-    return _write(folder, kind, title, pd.DataFrame(rows), options.device)
+    command = "fedcopl-lab bench sage" + (f" --clients {options.clients}" if options.clients else "")
+    return _write(folder, kind, title, pd.DataFrame(rows), options.device, command=command)
 
 
 def bench_explorers(options: argparse.Namespace) -> int:
@@ -234,7 +234,7 @@ def _write(
         files |= {f"{name}.{kind}": file_bytes(figure, kind) for kind in ("pdf", "png")}
     if "load" in table:
         about["load_average"] = {"least": float(table["load"].min()), "most": float(table["load"].max())}
-    about |= {"item": name, "title": title, "command": f"fedcopl-lab bench {verb}"}
+    about = {"item": name, "title": title, "command": f"fedcopl-lab bench {verb}"} | about
     files[f"{name}.json"] = to_json(about | {"environment": environment(device, torch.get_num_threads())})
     for file, content in files.items():
         write_atomic(folder / file, content)

@@ -28,24 +28,8 @@ _OF_PROFILE: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """Profile -> what its items say instead of a sentence about smoke."""
 
-__all__ = [
-    "GROUPS",
-    "ITEMS",
-    "NO_KAPPA",
-    "PAPER_SETS",
-    "SAGE_SETS",
-    "SEEDS",
-    "Cell",
-    "Drawing",
-    "Item",
-    "NotRun",
-    "Reads",
-    "differences",
-    "find_items",
-    "has_runs",
-    "targets",
-    "ways_on_cards",
-]
+__all__ = ["GROUPS", "ITEMS", "NO_KAPPA", "PAPER_SETS", "SAGE_SETS", "SEEDS", "Cell", "Drawing", "Item", "NotRun",
+           "Reads", "differences", "find_items", "has_runs", "targets", "ways_on_cards"]  # fmt: skip
 
 
 def _item(name: str, told: dict[str, Any], sentences: dict[str, str]) -> Item:
