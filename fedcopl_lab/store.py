@@ -87,9 +87,13 @@ class Run:
         except TypeError as error:
             raise StoreError(f"{path} holds something else than seconds; {REMEDY}") from error
 
-    def records(self) -> list[dict[str, Any]]:
-        """The rounds' rows as stored, with lists per client and, where labels were made, their counts."""
-        found = [(path, read_table(path, ("round",))) for path in self._row_files()]
+    def records(self, last: int = 0) -> list[dict[str, Any]]:
+        """The rounds' rows as stored, with lists per client and, where labels were made, their counts.
+
+        Args:
+            last: only so many from the end; 0: all.
+        """
+        found = [(path, read_table(path, ("round",))) for path in self._row_files()[-last:]]
         for path, row in found:
             if row["round"] != int(path.stem):
                 raise StoreError(f"{path} is the row of round {row['round']!r}; {REMEDY}")

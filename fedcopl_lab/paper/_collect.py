@@ -9,6 +9,7 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._identity import has_key, key_of
+from fedcopl_lab.config import LAST_ROUNDS
 from fedcopl_lab.data import load_manifest
 from fedcopl_lab.paper._sage_reached import reached_lines, speed_up_lines
 from fedcopl_lab.paper._sage_rounds import confidence_lines, gate_numbers, last_five, pseudo_label_numbers, theory_lines
@@ -197,9 +198,9 @@ def _records(item: Item, run: Run) -> list[dict[str, Any]]:
     """The rows that an item takes its values from."""
     if item.reads == "final" and LAST_FIVE not in item.metrics:
         return [run.result]
-    records = run.records()
     if item.reads == "final":
-        return [run.result | {LAST_FIVE: last_five(records)}]
+        return [run.result | {LAST_FIVE: last_five(run.records(LAST_ROUNDS))}]
+    records = run.records()
     if item.reads == "gate":
         return [run.result | gate_numbers(records)]
     if item.reads == "first":
