@@ -74,11 +74,15 @@ def test_each_public_name_is_listed_once():
     assert len(set(lab.__all__)) == len(lab.__all__)
 
 
-def test_modules_resolve_in_a_fresh_interpreter():
+def test_modules_resolve_in_a_fresh_interpreter_and_import_the_extra_only_when_asked():
     code = (
-        "import sys, fedcopl_lab as lab; names = sys.argv[1:]; assert set(names) <= set(dir(lab));"
-        "assert 'torch' not in sys.modules;"
-        "assert all(getattr(lab, name) is sys.modules[f'fedcopl_lab.{name}'] for name in names)"
+        "import sys, fedcopl_lab as lab; names = sys.argv[1:]; assert set(names) <= set(dir(lab))\n"
+        "assert 'torch' not in sys.modules\n"
+        "assert all(getattr(lab, name) is sys.modules[f'fedcopl_lab.{name}'] for name in names)\n"
+        "import fedcopl_lab.extras.federation as f, fedcopl_lab.extras.cluster as e\n"
+        "import fedcopl_lab.extras.federation.flower as g\n"
+        "f.serve, f.collect, g.server_app, g.client_app, g.simulate, e.ray_sweep\n"
+        "assert not {'flwr', 'ray'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code, *MODULES], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

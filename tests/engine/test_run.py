@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,19 @@ SAGE = {
     "participation": 0.2,
 }  # fmt: skip
 LONG = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def short_run(tmp_path_factory):
+    """One run that tests only read."""
+    return lab.run(lab.configure("smoke", **SHORT), Store(tmp_path_factory.mktemp("runs")), progress=False)
+
+
+@pytest.fixture
+def copied(short_run, store):
+    """The same run in the test's own store, to be damaged."""
+    shutil.copytree(short_run.path, store.root / short_run.key)
+    return store.run(short_run.key)
 
 
 def short(changes):
@@ -80,12 +94,10 @@ def test_same_seed_same_bytes_and_another_seed_others(tmp_path, changes):
     assert other.rows[measured].tolist() != first.rows[measured].tolist()
 
 
-def test_a_stored_run_is_returned_and_not_computed_again(store):
-    config = lab.configure("smoke", **SHORT)
-    first = lab.run(config, store, progress=False)
-    before = {p: p.stat().st_mtime_ns for p in first.path.rglob("*") if p.is_file()}
-    again = lab.run(config, store, progress=False)
-    assert again.key == first.key
+def test_a_stored_run_is_returned_and_not_computed_again(store, copied):
+    before = {p: p.stat().st_mtime_ns for p in copied.path.rglob("*") if p.is_file()}
+    again = lab.run(copied.config, store, progress=False)
+    assert again.key == copied.key
     assert {p: p.stat().st_mtime_ns for p in again.path.rglob("*") if p.is_file()} == before
 
 
@@ -132,12 +144,10 @@ def test_sigkill_mid_round_then_started_again_ends_with_the_same_bytes(tmp_path,
 
 
 @LONG
-def test_two_processes_asked_for_one_run_compute_it_once(tmp_path):
-    config = lab.configure("smoke", **SHORT)
-    both = [compute_in_process(config, tmp_path, wait=False) for _ in range(2)]
+def test_two_processes_asked_for_one_run_compute_it_once(tmp_path, short_run):
+    both = [compute_in_process(short_run.config, tmp_path, wait=False) for _ in range(2)]
     assert [process.wait(120) for process in both] == [0, 0]
-    run = Store(tmp_path).run(key_of(config))
-    assert promised_bytes(run) == promised_bytes(lab.run(config, Store(tmp_path / "alone"), progress=False))
+    assert promised_bytes(Store(tmp_path).run(short_run.key)) == promised_bytes(short_run)
 
 
 def test_thread_count_of_the_caller_is_left_alone(store):
@@ -146,9 +156,8 @@ def test_thread_count_of_the_caller_is_left_alone(store):
     assert torch.get_num_threads() == before
 
 
-def test_split_prompts_and_predictions_of_a_stored_run(store):
-    digits = lab.load_dataset(SHORT["dataset"])
-    run = lab.run(lab.configure("smoke", **SHORT), store, progress=False)
+def test_split_prompts_and_predictions_of_a_stored_run(short_run):
+    digits, run = lab.load_dataset(SHORT["dataset"]), short_run
     shards = run.split["shards"]
     everyone = sorted(i for shard in shards for part in ("train", "test") for i in shard[part])
     assert everyone == list(range(len(digits)))
@@ -160,6 +169,9 @@ def test_split_prompts_and_predictions_of_a_stored_run(store):
         predicted = run.predict(digits.images[shard["test"]], client)
         accuracy = float((predicted == digits.labels[shard["test"]]).double().mean())
         assert accuracy == run.clients.query("round == 3 and client == @client")["accuracy"].item()
+    test = digits.test_indices
+    right = [float((run.predict(digits.images[test], k) == digits.labels[test]).double().mean()) for k in range(5)]
+    assert run.result["accuracy_global"] == pytest.approx(sum(right) / 5, abs=1e-12)
     with pytest.raises(FedCoPLError, match="client=5"):
         run.predict(digits.images[:1], 5)
 
@@ -181,25 +193,16 @@ def test_every_trainer_predicts_from_its_store(store, changes):
     assert ("text_local" in run.load_prompts()) == (changes.get("method") == "FedOTP")
 
 
-def test_global_accuracy_is_each_clients_model_on_all_test_images(store):
-    digits = lab.load_dataset(SHORT["dataset"])
-    run = lab.run(lab.configure("smoke", **SHORT), store, progress=False)
-    test = digits.test_indices
-    right = [float((run.predict(digits.images[test], k) == digits.labels[test]).double().mean()) for k in range(5)]
-    assert run.result["accuracy_global"] == pytest.approx(sum(right) / 5, abs=1e-12)
-
-
-def test_labels_are_made_at_the_rounds_that_the_schedule_names(store):
-    every = {0: [1], 1: [1, 2, 3], 2: [1, 3]}
-    for refresh, rounds in every.items():
+def test_labels_are_made_at_the_rounds_that_the_schedule_names(store, short_run):
+    assert list(short_run.label_phases) == [1, 3]
+    for refresh, rounds in {0: [1], 1: [1, 2, 3]}.items():
         run = lab.run(lab.configure("smoke", **{**SHORT, "refresh_every": refresh}), store, progress=False)
         assert list(run.label_phases) == rounds
 
 
-def test_label_counts_of_a_phase_add_up(store):
-    run = lab.run(lab.configure("smoke", **SHORT), store, progress=False)
-    phase = run.label_phases[1]
-    train = [shard["train"] for shard in run.split["shards"]]
+def test_label_counts_of_a_phase_add_up(short_run):
+    phase = short_run.label_phases[1]
+    train = [shard["train"] for shard in short_run.split["shards"]]
     assert [sum(counts) for counts in phase["true"]] == [len(part) for part in train]
     for chosen, right, quota in zip(phase["selected"], phase["selected_correct"], phase["quota"], strict=True):
         assert all(r <= s <= q for r, s, q in zip(right, chosen, quota, strict=True))
@@ -214,11 +217,10 @@ def test_participation_draws_the_stated_number_of_clients(store):
     assert len({tuple(d) for d in drawn}) > 1
 
 
-def test_bytes_sent_follow_from_the_shapes(store):
-    run = lab.run(lab.configure("smoke", **SHORT), store, progress=False)
+def test_bytes_sent_follow_from_the_shapes(short_run):
     visual = 4 * 3 * 5 * 64 * 5  # float32, layers x vectors x width, clients
     counts = 8 * 5 * 10  # int64, clients x classes
-    assert run.rows["bytes_up"].tolist() == [visual + counts, visual, visual + counts]
+    assert short_run.rows["bytes_up"].tolist() == [visual + counts, visual, visual + counts]
 
 
 def test_bad_input_leaves_the_store_as_it_was(store):
@@ -228,9 +230,8 @@ def test_bad_input_leaves_the_store_as_it_was(store):
     assert not [run for run in store.runs() if run.rounds_done()]
 
 
-def test_a_resumed_run_reads_its_stored_split_and_draws_none(store, monkeypatch):
-    config = lab.configure("smoke", **SHORT)
-    run = lab.run(config, store, progress=False)
+def test_a_resumed_run_reads_its_stored_split_and_draws_none(store, copied, monkeypatch):
+    config, run = copied.config, copied
     before = promised_bytes(run)
     (run.path / "result.json").unlink()
     (run.path / "rounds" / "0003.json").unlink()
@@ -250,9 +251,8 @@ def test_a_resumed_run_reads_its_stored_split_and_draws_none(store, monkeypatch)
     assert promised_bytes(lab.run(config, store, progress=False)) == before
 
 
-def test_a_run_goes_on_from_the_round_before_a_damaged_state(store, tmp_path, monkeypatch):
-    config = lab.configure("smoke", **SHORT)
-    whole = promised_bytes(lab.run(config, Store(tmp_path / "whole"), progress=False))
+def test_a_run_goes_on_from_the_round_before_a_damaged_state(store, short_run, monkeypatch):
+    config, whole = short_run.config, promised_bytes(short_run)
     with monkeypatch.context() as patch:
         patch.setattr("fedcopl_lab.store.Run.finish", lambda run: None)
         run = lab.run(config, store, progress=False)
@@ -281,11 +281,9 @@ def test_clients_in_one_forward_pass_give_the_same_run_up_to_rounding(tmp_path, 
             assert torch.allclose(other.load_prompts()[name], value, atol=1e-4), name
 
 
-def test_bf16_training_is_a_run_of_its_own(tmp_path):
-    runs = [
-        lab.run(lab.configure("smoke", **SHORT, precision=precision), Store(tmp_path), progress=False)
-        for precision in ("fp32", "tf32", "bf16")
-    ]
+def test_bf16_training_is_a_run_of_its_own(store, short_run):
+    others = [lab.configure("smoke", **SHORT, precision=precision) for precision in ("tf32", "bf16")]
+    runs = [short_run, *(lab.run(config, store, progress=False) for config in others)]
     assert len({run.key for run in runs}) == 3
     prompts = [run.load_prompts()["text"] for run in runs]
     assert torch.equal(prompts[0], prompts[1]), "TF32 is a switch of CUDA only"

@@ -1,4 +1,7 @@
-"""Many runs at once: those of single calls, in order, and no worker that outlives its sweep."""
+"""Many runs at once: in order, and no worker that outlives its sweep.
+
+That runs in worker processes have the bytes of single calls stands in tests/methods/test_register.py.
+"""
 
 import multiprocessing
 import os
@@ -7,7 +10,6 @@ import sys
 from multiprocessing import connection
 
 import pytest
-from stored_bytes import promised_bytes
 
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
@@ -16,15 +18,6 @@ from fedcopl_lab.engine import computed
 from fedcopl_lab.store import Store
 
 SHORT = {"dataset": "digits:600", "rounds": 3, "local_epochs": 1, "refresh_every": 2}
-
-
-def test_sweep_equals_single_runs(tmp_path, small):
-    configs = [small(seed=seed) for seed in (0, 1, 0)]
-    swept = lab.sweep(configs, Store(tmp_path / "swept"), jobs=2, progress=False)
-    assert [run.config.seed for run in swept] == [0, 1, 0]
-    for run in swept[:2]:
-        single = lab.run(run.config, Store(tmp_path / "single"), progress=False)
-        assert promised_bytes(run) == promised_bytes(single)
 
 
 def test_runs_are_computed_in_the_order_given_and_asked_for_late(store):

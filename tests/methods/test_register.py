@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from stored_bytes import promised_bytes
 
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
@@ -10,7 +11,7 @@ from fedcopl_lab.cli import main
 from fedcopl_lab.config import REGISTERED
 from fedcopl_lab.methods import PROMPT_RECIPES, RECIPES, PromptRecipe, Recipe, register
 from fedcopl_lab.steps import SCORERS, Scorer
-from fedcopl_lab.store import Run
+from fedcopl_lab.store import Run, Store
 
 MODULE = """
 from fedcopl_lab.methods import Recipe, register
@@ -44,21 +45,15 @@ def test_a_recipe_that_changes_nothing_gives_the_same_bytes(store):
     assert all(torch.equal(a, b) for a, b in zip(own.load_state().values(), theirs.load_state().values(), strict=True))
 
 
-def test_a_trainer_of_prompts_scores_in_its_own_way(store):
+def test_a_trainer_of_prompts_scores_in_its_own_way(store, small):
     class Flipped(Scorer):
         def logits(self, *parts):
             return -super().logits(*parts)
 
-    register("Flipped", PromptRecipe(scorer=Flipped), like="PromptFL", rounds=1, local_epochs=1, refresh_every=0)
-    run = lab.run(lab.configure("smoke", method="Flipped"), store, progress=False)
-    assert run.config.aggregate == "both"
-    assert (
-        run.result["loss_first_epoch"]
-        > 2
-        * lab.run(
-            lab.configure("smoke", method="PromptFL", rounds=1, local_epochs=1, refresh_every=0), store, progress=False
-        ).result["loss_first_epoch"]
-    )
+    register("Flipped", PromptRecipe(scorer=Flipped), like="PromptFL")
+    flipped, plain = (lab.run(small(method=name), store, progress=False) for name in ("Flipped", "PromptFL"))
+    assert flipped.config.aggregate == "both"
+    assert flipped.result["loss_first_epoch"] > 2 * plain.result["loss_first_epoch"]
 
 
 def test_it_reads_the_settings_of_the_method_that_it_is_like():
@@ -77,7 +72,7 @@ def test_a_new_version_is_another_run():
     assert len(keys) == 2
 
 
-def test_the_command_line_and_worker_processes_import_it(tmp_path, monkeypatch, capsys):
+def test_the_command_line_and_worker_processes_import_it(tmp_path, monkeypatch, capsys, small):
     (tmp_path / "pulled_method.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -85,8 +80,12 @@ def test_the_command_line_and_worker_processes_import_it(tmp_path, monkeypatch, 
     assert main(["--plugin", "pulled_method", "run", "--method", "Pulled", *sets]) == 0
     assert "Pulled digits" in capsys.readouterr().out
     assert REGISTERED["Pulled"].module == "pulled_method"
-    configs = [lab.configure("smoke", method="Pulled", seed=seed, **SHORT) for seed in (1, 2)]
-    assert all(run.complete for run in lab.sweep(configs, jobs=2, progress=False))
+    configs = [lab.configure("smoke", method="Pulled", seed=1, **SHORT), small(), small(seed=1), small()]
+    swept = lab.sweep(configs, jobs=2, progress=False)
+    assert [run.config for run in swept] == configs
+    for run in swept[:3]:
+        single = lab.run(run.config, Store(tmp_path / "single"), progress=False)
+        assert promised_bytes(run) == promised_bytes(single)
     with pytest.raises(SystemExit):
         main(["--plugin", "no_such_module", "doctor"])
     assert "no_such_module cannot be imported" in capsys.readouterr().err

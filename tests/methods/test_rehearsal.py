@@ -83,13 +83,18 @@ def semi_round(method, photos, rounds=1, **changes):
 
 
 def prompt_round(method, photos, monkeypatch, backbone="ViT-B-32", classes=100, memory=24_000_000_000, **changes):
-    settings = {"n_clients": 2, "rounds": 1, "local_epochs": 1, "labeller": "CoPL"} | changes
+    few = {"ot_iterations": 20} if method == "FedOTP" else {}
+    depth = {} if backbone == "RN50" else {"visual_depth": 2}
+    settings = {"n_clients": 2, "rounds": 1, "local_epochs": 1, "labeller": "CoPL", **depth, **few} | changes
     config = configure("paper", method=method, clip=backbone, device="cuda", **settings)
     dataset = photos(224, classes, 2 * 120 * 5 // 4)
     federation = partition(dataset, "iid", 2)
     with pretend_card(memory) as card:
         with torch.device("cuda"):
             model = build_openai_clip(backbone).eval().requires_grad_(False)
+        model.transformer.resblocks = model.transformer.resblocks[:3]  # each layer does what the others do
+        if backbone != "RN50":
+            model.visual.transformer.resblocks = model.visual.transformer.resblocks[:3]
         bundle = clip_models.bundle(backbone, model, "0" * 64)
         monkeypatch.setattr("fedcopl_lab.methods._prompt_setting.load_clip", lambda *args, **named: bundle)
         run = PromptMethod(PromptSetting.of_part(config, dataset, federation))

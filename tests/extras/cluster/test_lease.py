@@ -1,5 +1,6 @@
 """A run is computed by one worker: leases are taken once, renewed, and lapse."""
 
+import json
 import os
 import socket
 import subprocess
@@ -135,12 +136,12 @@ def test_a_holder_renews_it(tmp_path):
 
 
 def test_a_dead_holder_of_this_machine_is_noticed_at_once(tmp_path):
-    code = (
-        "import os, sys, pathlib; from fedcopl_lab.extras.cluster.leases import lease\n"
-        "held = lease(pathlib.Path(sys.argv[1]), 'run'); held.__enter__(); os._exit(0)"
-    )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
-    assert holder_of(tmp_path, "run")
+    path = tmp_path / ".leases" / "run.json"
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait(60)
+    with lease(tmp_path, "run"):
+        held = json.loads(path.read_text())
+    path.write_text(json.dumps(held | {"pid": ended.pid}))
     with lease(tmp_path, "run") as mine:
         assert mine
 

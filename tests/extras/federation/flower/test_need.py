@@ -1,6 +1,5 @@
-"""Without the extra everything else works, and what needs it says so."""
+"""What needs the extra says so; that nothing else imports it stands in tests/test_import.py."""
 
-import subprocess
 import sys
 
 import pytest
@@ -20,14 +19,3 @@ def test_an_import_error_inside_a_package_stays_what_it_is(tmp_path, monkeypatch
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="a_package_that_is_not_there"):
         need("broken_package")
-
-
-def test_nothing_imports_the_extra_before_it_is_asked_for():
-    code = (
-        "import sys, fedcopl_lab.extras.federation as f, fedcopl_lab.extras.cluster as e\n"
-        "import fedcopl_lab.extras.federation.flower as g\n"
-        "f.serve, f.collect, g.server_app, g.client_app, g.simulate, e.ray_sweep\n"
-        "assert not {'flwr', 'ray'} & set(sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
