@@ -24,9 +24,12 @@ def modules_with_examples():
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+LONG = ("_explorer_page", "bench.card_bench", "bench.prompt_step", "bench.sage_step", "bench.widgets")
+"""A page that tests/browser writes too, and what a machine is timed with: tests/extras/bench makes the same calls."""
+
+
 def marked(name):
-    """The example that writes a whole page is long: tests/browser writes the same one."""
-    return pytest.param(name, marks=pytest.mark.long if name.endswith("._explorer_page") else ())
+    return pytest.param(name, marks=pytest.mark.long if name.endswith(LONG) else ())
 
 
 @pytest.mark.parametrize("name", [marked(name) for name in modules_with_examples()])

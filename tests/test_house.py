@@ -40,14 +40,8 @@ def test_the_library_has_few_files():
 
 def test_words_are_plain():
     texts = [path for part in MOST_LINES for path in python_files(part) if path.name != OWN_NAME]
-    for pattern in (
-        "*.md",
-        "docs/**/*.md",
-        "tests/**/*.md",
-        "fedcopl_lab/**/*.md",
-        "notebooks/*.md",
-        "notebooks/*.ipynb",
-    ):
+    places = ("", "docs/**/", "tests/**/", "fedcopl_lab/**/", "notebooks/")
+    for pattern in (*(f"{place}*.md" for place in places), "notebooks/*.ipynb"):
         texts += ROOT.glob(pattern)
     found = [
         f"{path.relative_to(ROOT)}:{number}: {word.group().strip()}"

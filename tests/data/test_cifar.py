@@ -8,7 +8,7 @@ from torchvision import datasets as torchvision_datasets
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.cli import main
-from fedcopl_lab.data import dirichlet_partition, load_dataset, verify
+from fedcopl_lab.data import load_dataset, verify
 
 
 @pytest.mark.parametrize(("name", "official"), [("cifar10", "CIFAR10"), ("cifar100", "CIFAR100")])
@@ -23,13 +23,6 @@ def test_same_images_and_labels_as_torchvision(real_cifar, name, official):
         some = torch.arange(0, len(indices), 997)
         expected = torch.from_numpy(reference.data[some.numpy()]).permute(0, 3, 1, 2)
         assert torch.equal(dataset.images[indices[some]], expected)
-
-
-def test_the_authors_partition_of_the_real_labels(real_cifar):
-    dataset = load_dataset("cifar10", real_cifar)
-    shards = dirichlet_partition(dataset.train_labels, dataset.test_labels, 10, 0.1, mode="authors")
-    assert [len(shard.train) for shard in shards] == [4385, 9050, 7622, 50, 6205, 1672, 305, 9306, 3371, 8034]
-    assert [len(shard.test) for shard in shards] == [874, 1810, 1525, 8, 1241, 335, 61, 1860, 674, 1612]
 
 
 def test_one_flipped_byte_is_named_and_kept(real_cifar, tmp_path, capsys):

@@ -14,7 +14,6 @@ from stored_bytes import promised_bytes
 
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
-from fedcopl_lab._identity import key_of
 from fedcopl_lab.store import Store
 
 SHORT = {"dataset": "digits:600", "rounds": 3, "local_epochs": 1, "refresh_every": 2}

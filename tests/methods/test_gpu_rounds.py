@@ -46,20 +46,18 @@ def test_semi_supervised(method, device):
 
 @pytest.mark.parametrize("device", ["cpu", CARD])
 @pytest.mark.parametrize("method", PROMPT_METHODS)
-def test_prompts(method, device):
+def test_prompts(method, device, small):
     if device == "cpu" and method != "FedCoPL":
         pytest.skip("one method shows that the comparison runs")
-    config = lab.configure("smoke", method=method, rounds=1, local_epochs=1, refresh_every=0, clients_per_forward=1)
-    assert_close(config, device, 1e-3)
+    assert_close(small(method=method, rounds=1), device, 1e-3)
 
 
 @pytest.mark.parametrize("device", ["cpu", CARD])
 @pytest.mark.parametrize("method", ["FedCoPL", "SAGE"])
-def test_a_run_goes_on_with_the_same_bytes(method, device, tmp_path):
+def test_a_run_goes_on_with_the_same_bytes(method, device, tmp_path, small):
     if device == "cpu" and method == "SAGE":
         pytest.skip("one method shows that the comparison runs")
-    small = {"width": 0.25, "steps_per_epoch": 2} if method == "SAGE" else {"local_epochs": 1}
-    config = lab.configure("smoke", method=method, device=device, rounds=2, **small)
+    config = config_of(steps_per_epoch=2, device=device) if method == "SAGE" else small(device=device)
     whole = lab.run(config, Store(tmp_path / "whole"), progress=False)
     again = lab.run(config, Store(tmp_path / "again"), progress=False)
     for name in ("result.json", "rounds/0002.json"):
@@ -71,9 +69,8 @@ def test_a_run_goes_on_with_the_same_bytes(method, device, tmp_path):
 
 
 @pytest.mark.parametrize("device", ["cpu", CARD])
-def test_stacked_clients(device):
-    config = lab.configure("smoke", device=device, rounds=1, local_epochs=1, refresh_every=0)
-    alone, together = (open_method(replace(config, clients_per_forward=n)) for n in (1, 5))
+def test_stacked_clients(device, small):
+    alone, together = (open_method(small(device=device, clients_per_forward=n)) for n in (1, 3))
     found = [method.step(method.initial_state())[0].to_tensors() for method in (alone, together)]
     for name in ("clients.text", "clients.visual"):
         assert torch.allclose(found[0][name], found[1][name], atol=1e-4), name

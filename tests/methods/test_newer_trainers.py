@@ -11,7 +11,7 @@ from fedcopl_lab.methods.prompt_client import initial_prompts
 from fedcopl_lab.paper.items import _fedcopl_columns
 from fedcopl_lab.steps import covariance_classifier
 
-SMALL = {"rounds": 1, "local_epochs": 1, "refresh_every": 0, "seed": 7, "n_text": 4}
+SMALL = {"dataset": "digits:600", "rounds": 1, "local_epochs": 1, "refresh_every": 0, "seed": 7, "n_text": 4}
 
 
 def opened(method, **changes):

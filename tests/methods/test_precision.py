@@ -46,9 +46,8 @@ def test_semi_supervised_training_alone_uses_tf32(precision, allowed):
 
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32"])
-def test_prompt_training_alone_uses_tf32(precision, allowed):
-    config = configure("smoke", precision=precision, rounds=1, local_epochs=1, refresh_every=0)
-    method = PromptMethod(PromptSetting.of(config))
+def test_prompt_training_alone_uses_tf32(precision, allowed, small):
+    method = PromptMethod(PromptSetting.of(small(precision=precision)))
     state = method.initial_state()
     calls = allowed(PromptedCLIP, "image_features", products)
     method.round(state)

@@ -44,6 +44,15 @@ def counted(of: Callable[[SageConfig], int]):
     return lambda c, number: model(of(c))["counts"]
 
 
+def at_nine(views: int, sign: int):
+    """Confidences of 1,000 views of which so many lie in bin 9, more or fewer of them on uneven splits."""
+
+    def counts(c, number):
+        return [0] * 9 + [views + sign * 90 * skew(c)] + [(1000 - views) // 10 - sign * 9 * skew(c)] * 10
+
+    return counts
+
+
 def arriving(of: Callable[[SageConfig, float], int]):
     """Runs that reach the targets in the rounds that ``of`` gives for the first to the fourth."""
 
@@ -84,18 +93,13 @@ CASES = [
     ("global_grows_careful", world(global__counts=counted(lambda c: 300 + 50 * skew(c))), NO),
     ("confidence_gap_grows", world(both__gap=lambda c, n: 0.2 + 0.05 * skew(c)), YES),
     ("confidence_gap_grows", world(both__gap=lambda c, n: 0.3 - 0.05 * skew(c)), NO),
+    ("trends_hold_at_every_threshold", world(local__counts=at_nine(900, -1), global__counts=at_nine(700, 1)), YES),
+    ("trends_hold_at_every_threshold", world(local__counts=at_nine(900, -1), global__counts=at_nine(900, -1)), NO),
+    # a strong local trend does not speak for a global one that is not there, nor for one that is 0 at every seed
     ("trends_hold_at_every_threshold", world(
-        local__counts=lambda c, n: [0] * 9 + [900 - 90 * skew(c)] + [10 + 9 * skew(c)] * 10,
-        global__counts=lambda c, n: [0] * 9 + [700 + 90 * skew(c)] + [30 - 9 * skew(c)] * 10), YES),
-    ("trends_hold_at_every_threshold", world(
-        local__counts=lambda c, n: [0] * 9 + [900 - 90 * skew(c)] + [10 + 9 * skew(c)] * 10,
-        global__counts=lambda c, n: [0] * 9 + [900 - 90 * skew(c)] + [10 + 9 * skew(c)] * 10), NO),
-    ("trends_hold_at_every_threshold", world(  # a strong local trend does not speak for a global one that is not there
-        local__counts=lambda c, n: [0] * 9 + [900 - 90 * skew(c)] + [10 + 9 * skew(c)] * 10,
+        local__counts=at_nine(900, -1),
         global__counts=lambda c, n: [0] * 9 + [900 + round(jitter(c, 20))] + [10] * 10), NOISE),
-    ("trends_hold_at_every_threshold", world(  # nor for one that is exactly 0 at every seed
-        local__counts=lambda c, n: [0] * 9 + [900 - 90 * skew(c)] + [10 + 9 * skew(c)] * 10,
-        global__counts=lambda c, n: [0] * 9 + [900] + [10] * 10), FLOOR),
+    ("trends_hold_at_every_threshold", world(local__counts=at_nine(900, -1), global__counts=at_nine(900, 0)), FLOOR),
     ("local_labels_more_early", world(), YES),
     ("local_labels_more_early", world(local__n_sure=lambda c, n: 100 if early(n) else 900), NO),
     ("global_entropy_rises", world(global__entropy=lambda c, n: 1 + 0.1 * skew(c),

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from fedcopl_lab.paper import CLIENT_METRICS, ITEMS, VALUE_COLUMNS, Item, collect, find_items, with_settings
-from fedcopl_lab.report import draw
+from fedcopl_lab.report import _page, draw
 
 MakeUp = Callable[..., pd.DataFrame]
 
@@ -96,20 +96,17 @@ def picture(all_numbers: dict[str, pd.DataFrame]) -> Callable[[str], Figure]:
     return drawn
 
 
+@pytest.fixture
+def words_only(monkeypatch) -> None:
+    """Reports without pictures, for tests that read what they say."""
+    monkeypatch.setattr(_page, "_picture", lambda *drawn: "")
+    monkeypatch.setattr(_page, "_drawn", {})
+
+
 @pytest.fixture(scope="session")
 def all_runs(all_numbers: dict[str, pd.DataFrame]) -> pd.DataFrame:
     keys = sorted({key for numbers in all_numbers.values() for key in numbers["key"] if key})
-    return pd.DataFrame(
-        {
-            "key": keys,
-            "profile": "smoke",
-            "method": "FedCoPL",
-            "dataset": "digits",
-            "clip": "tiny",
-            "seed": 0,
-            "seconds": 1.5,
-            "hardware": "a machine",
-            "threads": 1,
-            "packages": "numpy=2.0",
-        }
-    )
+    return pd.DataFrame({
+        "key": keys, "profile": "smoke", "method": "FedCoPL", "dataset": "digits", "clip": "tiny", "seed": 0,
+        "seconds": 1.5, "hardware": "a machine", "threads": 1, "packages": "numpy=2.0",
+    })  # fmt: skip

@@ -63,6 +63,7 @@ def test_the_pictures_of_mini_are_those_of_the_committed_numbers(tmp_path):
             assert path.read_bytes() == (MINI / path.name).read_bytes()
 
 
+@pytest.mark.usefixtures("words_only")
 def test_the_first_screen_compares_the_rows_that_the_paper_prints(tmp_path):
     report = write_committed(tmp_path, "mini", find_items(["main Table 1"]), pictures=())
     words = " ".join(report.read_text(encoding="utf-8").split())

@@ -24,12 +24,6 @@ def test_the_users_matplotlib_settings_change_nothing(all_numbers) -> None:
         assert mpl.rcParams["font.size"] == 20
 
 
-def test_fonts_are_embedded_as_truetype(all_numbers) -> None:
-    data = file_bytes(draw("fedcopl_main_table1", all_numbers["fedcopl_main_table1"]), "pdf")
-    assert b"/FontFile2" in data
-    assert b"/Type3" not in data
-
-
 def test_a_notebook_shows_the_picture_without_pyplot() -> None:
     with style():
         figure = new_figure(SINGLE, 1.0)

@@ -70,6 +70,7 @@ def test_paper_and_code_stand_side_by_side_also_without_verdicts() -> None:
         assert f"{row['number']}. {row['topic']}" in page.text
 
 
+@pytest.mark.usefixtures("words_only")
 def test_the_report_takes_the_verdicts_and_links_to_them(all_numbers, all_runs, made_up_verdicts, tmp_path) -> None:
     name = "fedcopl_main_fig1"
     pages = [

@@ -134,6 +134,7 @@ def test_the_report_is_honest_about_what_it_shows(full_report) -> None:
             assert sentence in text
 
 
+@pytest.mark.usefixtures("words_only")
 def test_places_of_the_first_screen_follow_the_numbers(made_up, all_runs, tmp_path) -> None:
     (item,) = find_items(["fedcopl_main_table1"])
     numbers = made_up(item.id)
@@ -154,6 +155,7 @@ def test_places_of_the_first_screen_follow_the_numbers(made_up, all_runs, tmp_pa
     assert "The order of the rows is not the same." in text
 
 
+@pytest.mark.usefixtures("words_only")
 def test_markup_in_a_name_stays_text(made_up, all_runs, tmp_path) -> None:
     numbers = made_up("fedcopl_main_table6")
     evil = "<script>alert(1)</script>"
@@ -189,6 +191,7 @@ def test_every_measured_number_says_where_it_comes_from(all_numbers, all_runs, f
     assert known["machines"][machine] == ["a machine, 1 thread(s)", "numpy=2.0"]
 
 
+@pytest.mark.usefixtures("words_only")
 def test_a_lead_within_noise_is_not_told_as_one(made_up, all_runs, tmp_path) -> None:
     (item,) = find_items(["fedcopl_main_table1"])
     numbers = made_up(item.id)
@@ -204,12 +207,7 @@ def test_a_lead_within_noise_is_not_told_as_one(made_up, all_runs, tmp_path) -> 
         assert ("points ahead of</strong>" in html) == (not words)
 
 
-def test_a_report_of_the_overview_alone_needs_no_runs(all_numbers, all_runs, tmp_path) -> None:
-    items = find_items(["fedcopl_main_fig1"])
-    path = write_report(tmp_path, items, {"fedcopl_main_fig1": all_numbers["fedcopl_main_fig1"]}, all_runs.head(0))
-    Page(path.read_text(encoding="utf-8"))
-
-
+@pytest.mark.usefixtures("words_only")
 def test_another_profile_is_named_and_has_no_smoke_banner(all_numbers, all_runs, tmp_path) -> None:
     name = "fedcopl_main_table6"
     text = Page(write_report(tmp_path, find_items([name]), all_numbers, all_runs, "paper").read_text("utf-8")).text

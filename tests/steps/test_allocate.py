@@ -91,10 +91,6 @@ def test_mode_none_keeps_the_counts():
     assert result.per_class is None
 
 
-def test_one_client_fills_every_class_to_the_budget():
-    assert allocate(torch.tensor([[1, 9, 4]])).quota.tolist() == [[5, 5, 5]]
-
-
 @pytest.mark.parametrize(("phase", "expected"), [(0, 2), (1, 3), (2, 5), (3, 6)])
 def test_a_class_that_no_client_kept_gets_the_authors_growing_quota(phase, expected):
     counts = torch.zeros(10, 47, dtype=torch.long)  # DTD: 47 classes, 10 clients, 2,820 training images
@@ -109,40 +105,33 @@ def test_a_class_that_no_client_kept_gets_the_authors_growing_quota(phase, expec
     assert torch.equal(quota[:, :46], allocate(counts, "authors", unseen="zero").quota[:, :46])
 
 
-def test_large_counts_do_not_overflow():
+def test_one_client_fills_every_class_to_the_budget_and_large_counts_do_not_overflow():
+    assert allocate(torch.tensor([[1, 9, 4]])).quota.tolist() == [[5, 5, 5]]
     counts = torch.full((3, 2), 100_000_000, dtype=torch.long)
     assert allocate(counts).quota.tolist() == [[100_000_000] * 2] * 3
     small = torch.tensor([[30000, 1], [30000, 1]], dtype=torch.int32)
     assert allocate(small).quota.tolist() == [[15001, 15001]] * 2  # 30000 * 60002 does not fit 32 bits
 
 
-def test_the_authors_quota_needs_the_number_of_images(refused):
-    with refused("n_train"):
-        allocate(torch.tensor([[1, 0]]), "authors")
+MODES, SHAPES = ("paper", "authors", "none"), ((3,), (1, 2, 3), (0, 3), (3, 0))
 
 
-@pytest.mark.parametrize("mode", ["paper", "authors", "none"])
-def test_refuses_negative_counts(refused, mode):
-    counts = torch.tensor([[1, -4]])
-    with refused("-4", "0 or more"):
-        allocate(counts, mode)
-    assert counts.tolist() == [[1, -4]]
-
-
-@pytest.mark.parametrize("mode", ["paper", "authors", "none"])
-def test_refuses_no_count_at_all(refused, mode):
-    with refused("all 0", "at least one kept image", "lower q_conf"):
-        allocate(torch.zeros(2, 3, dtype=torch.long), mode, n_train=10)
-
-
-@pytest.mark.parametrize("shape", [(3,), (1, 2, 3), (0, 3), (3, 0)])
-def test_refuses_counts_of_another_shape(refused, shape):
-    with refused(str(tuple(shape)), "[n_clients, n_classes]"):
-        unwrap(allocate)(torch.ones(shape, dtype=torch.long))
-
-
-def test_refuses_words_it_does_not_know(refused):
-    with refused("mode='papers'", "paper, authors, none"):
-        unwrap(allocate)(torch.ones(1, 1, dtype=torch.long), "papers")
-    with refused("unseen='none'", "zero, authors_quota"):
-        unwrap(allocate)(torch.ones(1, 1, dtype=torch.long), unseen="none")
+@pytest.mark.parametrize(
+    ("counts", "arguments", "words"),
+    [
+        (torch.tensor([[1, 0]]), ("authors",), ("n_train",)),
+        *((torch.tensor([[1, -4]]), (mode,), ("-4", "0 or more")) for mode in MODES),
+        *(
+            (torch.zeros(2, 3).long(), (mode, 10), ("all 0", "at least one kept image", "lower q_conf"))
+            for mode in MODES
+        ),
+        *((torch.ones(shape).long(), (), (str(shape), "[n_clients, n_classes]")) for shape in SHAPES),
+        (torch.ones(1, 1).long(), ("papers",), ("mode='papers'", "paper, authors, none")),
+        (torch.ones(1, 1).long(), ("paper", None, 0, "none"), ("unseen='none'", "zero, authors_quota")),
+    ],
+)
+def test_refuses_what_cannot_be_allocated(refused, counts, arguments, words):
+    before = counts.clone()
+    with refused(*words):
+        unwrap(allocate)(counts, *arguments)
+    assert torch.equal(counts, before)

@@ -125,35 +125,29 @@ def test_float32_and_float64_of_the_same_numbers_agree():
     assert torch.equal(filter_confident(logits).kept, filter_confident(logits.double()).kept)
 
 
-def test_identical_images_fall_back_to_a_share():
-    result = filter_confident(torch.tensor([[2.0, 0.0, 1.0]]).repeat(10, 1), 0.7, 0.5)
-    assert result.fallback
-    assert result.kept.tolist() == [True] * 3 + [False] * 7
-    assert result.counts.tolist() == [3, 0, 0]
+FEW = torch.tensor([[1.0, 0], [4, 0], [0, 2], [0, 3]])
 
 
-@pytest.mark.parametrize("levels", [(0.5, 0.5), (0.9, 0.9), (1.0, 1.0), (0.0, 0.0), (None, 0.5)])
-def test_one_image_is_kept_by_the_fallback(levels):
-    result = filter_confident(torch.tensor([[0.0, 3.0]]), *levels)
+@pytest.mark.parametrize(
+    ("logits", "levels", "kept"),
+    [
+        (torch.tensor([[2.0, 0.0, 1.0]]).repeat(10, 1), (0.7, 0.5), [True] * 3 + [False] * 7),
+        *((torch.tensor([[0.0, 3.0]]), (level, level), [True]) for level in (0.0, 0.5, 0.9, 1.0)),
+        (torch.tensor([[0.0, 3.0]]), (None, 0.5), [True]),
+        (FEW, (1.0, None), [False, True, False, False]),  # at level 1 nothing lies above the largest value
+        (torch.zeros(4, 1), (0.5, 0.5), [True, True, False, False]),  # one class is always certain
+    ],
+)
+def test_where_nothing_passes_both_the_most_confident_share_is_kept(logits, levels, kept):
+    result = filter_confident(logits, *levels)
     assert result.fallback
-    assert result.kept.tolist() == [True]
-    assert result.counts.tolist() == [0, 1]
+    assert result.kept.tolist() == kept
+    labels = logits.argmax(dim=1)[torch.tensor(kept)]
+    assert result.counts.tolist() == labels.bincount(minlength=logits.shape[1]).tolist()
 
 
 def test_strict_levels_on_few_images_keep_the_most_confident():
-    logits = torch.tensor([[1.0, 0], [4, 0], [0, 2], [0, 3]])
-    result = filter_confident(logits, 0.9, 0.9)
-    assert result.kept.tolist() == [False, True, False, False]
-    # at level 1 nothing lies above the largest value
-    assert filter_confident(logits, 1.0, None).fallback
-    assert filter_confident(logits, 1.0, None).kept.tolist() == [False, True, False, False]
-
-
-def test_one_class_is_always_certain():
-    result = filter_confident(torch.zeros(4, 1))
-    assert result.fallback
-    assert result.kept.tolist() == [True, True, False, False]
-    assert result.counts.tolist() == [2]
+    assert filter_confident(FEW, 0.9, 0.9).kept.tolist() == [False, True, False, False]
 
 
 def test_no_filter_keeps_all():
@@ -207,28 +201,22 @@ def test_refuses_logits_that_are_not_finite(refused, bad):
     assert torch.equal(logits.nan_to_num(7.0), before.nan_to_num(7.0))
 
 
-@pytest.mark.parametrize("shape", [(4,), (2, 3, 4), (3, 0)])
-def test_refuses_logits_of_another_shape(refused, shape):
-    with refused(str(tuple(shape)), "expected [n_images, n_classes]"):
-        unwrap(filter_confident)(torch.zeros(shape))
-
-
-@pytest.mark.parametrize("name", ["q_conf", "q_ent"])
-@pytest.mark.parametrize("level", [-0.1, 1.5, math.nan])
-def test_refuses_levels_outside_0_to_1(refused, name, level):
-    logits = random_logits(5, 3)
-    before = logits.clone()
-    with refused(f"{name}={level}", "[0, 1]", "such as 0.5"):
-        filter_confident(logits, **{name: level})
-    assert torch.equal(logits, before)
-
-
-@pytest.mark.parametrize("thresholds", [(1.2, 0.5), (-0.1, 0.5), (0.5, -1.0), (math.nan, 0.5), (0.5, math.nan)])
-def test_refuses_thresholds_that_cannot_be(refused, thresholds):
-    with refused("thresholds=", "[0, 1]"):
-        filter_confident(random_logits(5, 3), thresholds=thresholds)
-
-
-def test_refuses_no_image(refused):
-    with refused("0 images", "at least one"):
-        filter_confident(torch.zeros(0, 3))
+@pytest.mark.parametrize(
+    ("shape", "options", "words"),
+    [
+        *((shape, {}, (str(shape), "expected [n_images, n_classes]")) for shape in ((4,), (2, 3, 4), (3, 0))),
+        *(
+            ((5, 3), {name: level}, (f"{name}={level}", "[0, 1]", "such as 0.5"))
+            for name in ("q_conf", "q_ent")
+            for level in (-0.1, 1.5, math.nan)
+        ),
+        *(
+            ((5, 3), {"thresholds": pair}, ("thresholds=", "[0, 1]"))
+            for pair in ((1.2, 0.5), (-0.1, 0.5), (0.5, -1.0), (math.nan, 0.5), (0.5, math.nan))
+        ),
+        ((0, 3), {}, ("0 images", "at least one")),
+    ],
+)
+def test_refuses_other_shapes_and_levels(refused, shape, options, words):
+    with refused(*words):
+        unwrap(filter_confident)(torch.zeros(shape), **options)

@@ -53,20 +53,17 @@ def test_ties_keep_the_order_of_the_images(n, seed):
     assert pairs(select_top(logits, quota)) == slow_select(logits, quota, "argmax")
 
 
-def test_equal_images_are_taken_from_the_front():
-    result = select_top(torch.tensor([[1.0, 0.0]]).repeat(6, 1), torch.tensor([3, 3]))
-    assert pairs(result) == [(0, 0), (1, 0), (2, 0)]
-
-
-def test_a_class_short_of_candidates_takes_all_it_has():
-    result = select_top(torch.tensor([[2.0, 0], [0, 1], [3, 0]]), torch.tensor([9, 9]))
-    assert pairs(result) == [(2, 0), (0, 0), (1, 1)]
-
-
-def test_any_may_give_one_image_to_several_classes():
-    logits = torch.tensor([[2.0, 1.9], [9.0, 0.0]])
-    assert pairs(select_top(logits, torch.tensor([1, 1]), "argmax")) == [(1, 0)]
-    assert pairs(select_top(logits, torch.tensor([2, 1]), "any")) == [(1, 0), (0, 0), (0, 1)]
+@pytest.mark.parametrize(
+    ("rows", "quota", "candidates", "expected"),
+    [
+        ([[1.0, 0.0]] * 6, [3, 3], "argmax", [(0, 0), (1, 0), (2, 0)]),  # equal images: from the front
+        ([[2.0, 0], [0, 1], [3, 0]], [9, 9], "argmax", [(2, 0), (0, 0), (1, 1)]),  # short of candidates: all
+        ([[2.0, 1.9], [9.0, 0.0]], [1, 1], "argmax", [(1, 0)]),
+        ([[2.0, 1.9], [9.0, 0.0]], [2, 1], "any", [(1, 0), (0, 0), (0, 1)]),  # an image may go to several classes
+    ],
+)
+def test_small_selections(rows, quota, candidates, expected):
+    assert pairs(select_top(torch.tensor(rows), torch.tensor(quota), candidates)) == expected
 
 
 def test_ranks_images_whose_confidence_rounds_to_one():
@@ -91,17 +88,16 @@ def test_nothing_wanted_is_an_empty_selection():
     assert nothing.counts(2).tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_refuses_logits_that_are_not_finite(refused, bad):
-    with refused("1 of 2 images", "expected finite numbers"):
-        select_top(torch.tensor([[0.0, 1.0], [bad, 0.0]]), torch.tensor([1, 1]))
-
-
-def test_refuses_a_quota_that_does_not_fit(refused):
-    logits = torch.zeros(2, 3)
-    with refused("quota", "(2,)", "3 classes"):
-        unwrap(select_top)(logits, torch.tensor([1, 1]))
-    with refused("-2", "0 or more"):
-        select_top(logits, torch.tensor([1, -2, 0]))
-    with refused("candidates='all'", "argmax, any"):
-        unwrap(select_top)(logits, torch.tensor([1, 1, 1]), "all")
+@pytest.mark.parametrize(
+    ("value", "quota", "candidates", "words"),
+    [
+        (math.nan, [1, 1, 1], "argmax", ("1 of 2 images", "expected finite numbers")),
+        (math.inf, [1, 1, 1], "argmax", ("1 of 2 images", "expected finite numbers")),
+        (0.0, [1, 1], "argmax", ("quota", "(2,)", "3 classes")),
+        (0.0, [1, -2, 0], "argmax", ("-2", "0 or more")),
+        (0.0, [1, 1, 1], "all", ("candidates='all'", "argmax, any")),
+    ],
+)
+def test_refuses_what_cannot_be_selected(refused, value, quota, candidates, words):
+    with refused(*words):
+        unwrap(select_top)(torch.tensor([[0.0, 1.0, 0.0], [value, 0.0, 0.0]]), torch.tensor(quota), candidates)

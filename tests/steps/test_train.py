@@ -96,13 +96,10 @@ def test_the_generator_alone_decides_the_batches(small):
     assert not torch.equal(prompts(1), prompts(2))
 
 
-def test_image_tokens_train_like_their_pixels(small):
+def test_image_tokens_train_like_their_pixels_and_without_momentum_there_is_no_buffer(small):
+    assert trained(small, config_of(momentum=0.0)).momentum == {}
     tokens = small.prompted.image_tokens(small.images)
     assert torch.equal(trained(small, config_of(), images=tokens).text, trained(small, config_of()).text)
-
-
-def test_without_momentum_there_is_no_buffer(small):
-    assert trained(small, config_of(momentum=0.0)).momentum == {}
 
 
 def test_refuses_to_train_on_nothing(small, refused):

@@ -50,7 +50,7 @@ def test_its_scores_are_those_of_the_embedded_clip(data):
 def test_its_divisions_are_the_librarys(data):
     schemes = {key.split("|")[0] for key in data["divisions"]}
     assert schemes == set(data["schemes"])
-    for key, division in [*data["divisions"].items()][::4]:
+    for key, division in [*data["divisions"].items()][::9]:
         scheme, level, clients, seed = key.split("|")
         field = {"β": "beta", "s": "fraction", "α": "alpha"}.get(data["schemes"][scheme]["symbol"])
         params = PartitionParams(

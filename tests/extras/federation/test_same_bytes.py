@@ -17,15 +17,9 @@ LARGER = {
     "rounds": 1,
 }  # fmt: skip
 MODELS = {
-    "method": "SAGE",
-    "rounds": 2,
-    "width": 0.25,
-    "n_probe": 20,
-    "steps_per_epoch": 2,
-    "threshold": 0.5,
-    "participation": 0.2,
-    "clients_per_forward": 1,
-}
+    "method": "SAGE", "rounds": 2, "width": 0.25, "n_probe": 20, "steps_per_epoch": 2, "threshold": 0.5,
+    "participation": 0.2, "clients_per_forward": 1,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
