@@ -2,6 +2,7 @@
 
 import math
 import textwrap
+from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from fedcopl_lab.paper import (
     seeds_for,
     survivors,
 )
-from fedcopl_lab.report._words import PAPERS
+from fedcopl_lab.report._words import PAPERS, check_columns
 
 SYMBOLS: dict[str, str] = dict(zip(VERDICTS, "✓✗≈○–", strict=True))
 """Verdict -> the sign before it, so that colour is never needed to read it."""
@@ -38,27 +39,21 @@ def claim_tables(verdicts: pd.DataFrame, elsewhere: Mapping[str, pd.DataFrame] |
     Raises:
         FedCoPLError: columns are missing.
     """
-    others: dict[int, list[dict[Hashable, Any]]] = {}
+    others = defaultdict[int, list[dict[Hashable, Any]]](list)
     for profile, table in (elsewhere or {}).items():
         for line in table[table["verdict"] != _UNTESTED].assign(profile=profile).to_dict("records"):
-            others.setdefault(line["number"], []).append(line)
+            others[line["number"]].append(line)
     tables = []
     for paper, rows in _with_sources(verdicts).groupby("paper", sort=False):
         counts = rows["verdict"].value_counts()
-        lines = [
-            line | {"elsewhere": others.get(line["number"], []), "beside": beside_paper(line)}
-            for line in rows.to_dict("records")
-        ]
-        settled = [line["verdict"] != _UNTESTED or bool(line["elsewhere"]) for line in lines]
-        tables.append(
-            {
-                "name": PAPERS[str(paper)],
-                "many": many_tests(rows),
-                "counts": [(verdict, int(counts.get(verdict, 0))) for verdict in SYMBOLS],
-                "judged": [line for line, known in zip(lines, settled, strict=True) if known],
-                "untested": [line for line, known in zip(lines, settled, strict=True) if not known],
-            }
-        )
+        lines = [line | {"elsewhere": others[line["number"]], "beside": beside_paper(line)}
+                 for line in rows.to_dict("records")]  # fmt: skip
+        untested = [line for line in lines if line["verdict"] == _UNTESTED and not line["elsewhere"]]
+        tables.append({
+            "name": PAPERS[str(paper)], "many": many_tests(rows), "untested": untested,
+            "counts": [(verdict, int(counts.get(verdict, 0))) for verdict in SYMBOLS],
+            "judged": [line for line in lines if line["verdict"] != _UNTESTED or line["elsewhere"]],
+        })  # fmt: skip
     return tables
 
 
@@ -129,10 +124,8 @@ def beside_paper(line: Mapping[Hashable, Any]) -> str:
     """The paper's effect beside a claim's interval, and the seeds that would tell it; empty where nothing is known."""
     said = []
     if not math.isnan(line["paper_effect"]) and line["verdict"] != _UNTESTED:
-        left_out = {"yes": "left out by the interval", "no": "inside the interval"}.get(line["excludes_paper"], "")
-        said.append(
-            f"paper's effect {line['paper_effect']:+.3g} {line['unit']}" + (f", {left_out}" if left_out else "")
-        )
+        left_out = {"yes": ", left out by the interval", "no": ", inside the interval"}.get(line["excludes_paper"], "")
+        said.append(f"paper's effect {line['paper_effect']:+.3g} {line['unit']}{left_out}")
     if line["spread"] > 0 and _effect(line):
         found = seeds_for(line["spread"], _effect(line), line["image_error"])
         why = "no number of seeds" if found is None else f"{found} seeds"
@@ -163,9 +156,8 @@ def claims_markdown(profile: str) -> str:
     """
     lines = ["| claim | verdict | measured |", "|---|---|---|"]
     for line in _with_sources(measured_claims(profile)).query("verdict != @_UNTESTED").to_dict("records"):
-        claim = f"{line['number']}. {line['claim']} ({line['source']})"
-        verdict = f"{SYMBOLS[line['verdict']]} {line['verdict']}"
-        lines.append(f"| {claim} | {verdict} | {line['statistic']}; {line['n_seeds']} seeds |")
+        claim, verdict = f"{line['number']}. {line['claim']} ({line['source']})", line["verdict"]
+        lines.append(f"| {claim} | {SYMBOLS[verdict]} {verdict} | {line['statistic']}; {line['n_seeds']} seeds |")
     return "\n".join(lines)
 
 
@@ -206,9 +198,6 @@ def _claim_text(line: Mapping[Hashable, Any]) -> str:
 
 
 def _with_sources(verdicts: pd.DataFrame) -> pd.DataFrame:
-    missing = [column for column in VERDICT_COLUMNS if column not in verdicts.columns]
-    if missing:
-        raise FedCoPLError(f"the verdicts lack the columns {', '.join(missing)}; pass what verdicts() gives")
-    return judged_claims()[["number", "paper", "source", "claimed", "printed", "kind", "margin"]].merge(
-        verdicts, on="number"
-    )
+    check_columns("verdicts", verdicts, VERDICT_COLUMNS, "pass what verdicts() gives")
+    sources = judged_claims()[["number", "paper", "source", "claimed", "printed", "kind", "margin"]]
+    return sources.merge(verdicts, on="number")

@@ -9,7 +9,7 @@ import pandas as pd
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.paper import Item, measured, measured_profiles, printed
 from fedcopl_lab.report._tables import summary
-from fedcopl_lab.report._words import item_of, lines_of, order, scale, setting_of
+from fedcopl_lab.report._words import check_columns, item_of, lines_of, order, scale, setting_of
 
 Verdict = Literal["exact", "within tolerance", "differs", "no common value", "only fresh", "only committed"]
 LEVELS = ["source", "profile", "dataset", "column", "statistic"]
@@ -59,8 +59,8 @@ def beside(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metr
         found[*name, "mean"], found[*name, "std"] = scale(metric) * part["mean"], scale(metric) * part["std"]
         found[*name, "n"] = part["n"].fillna(0).astype(int)
     for column in order(table["column"]):
-        values = table[table["column"] == column].set_index("series")["value"].reindex(rows)
-        found["paper", "", "", column, "mean"] = values
+        own = table[table["column"] == column].set_index("series")["value"]
+        found["paper", "", "", column, "mean"] = own.reindex(rows)
     return pd.concat(found, axis=1, names=LEVELS).rename_axis("row")
 
 
@@ -211,13 +211,10 @@ def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: f
         raise FedCoPLError(f"tolerance={tolerance} is not valid; expected 0 or more")
     if "origin" in fresh:
         fresh = fresh[fresh["origin"] == "computed here"]
-        same = pd.MultiIndex.from_frame(committed[_RUN]).isin(pd.MultiIndex.from_frame(fresh[_RUN]))
-        committed = committed[same]
+        committed = committed[pd.MultiIndex.from_frame(committed[_RUN]).isin(pd.MultiIndex.from_frame(fresh[_RUN]))]
     frames = {}
-    for name, numbers in (("fresh", fresh), ("committed", committed)):
-        missing = [column for column in (*_LINE, "value") if column not in numbers.columns]
-        if missing:
-            raise FedCoPLError(f"the {name} numbers lack the columns {', '.join(missing)}; pass tidy numbers")
+    for name, numbers in {"fresh": fresh, "committed": committed}.items():
+        check_columns(f"{name} numbers", numbers, (*_LINE, "value"), "pass tidy numbers")
         lines = numbers[[*_LINE, "value"]].astype({"x": float, "y": float, "seed": float, "value": float})
         if lines.duplicated(_LINE).any():
             raise FedCoPLError(f"the {name} numbers hold a line twice; collect them again")

@@ -39,7 +39,7 @@ Counts = Int[np.ndarray, "n_clients n_classes"]
 _BUBBLES_UP_TO = 20  # clients
 _SMALLEST_CELL = 11.0  # points; in narrower cells the numbers cannot be read
 _TINT, _EDGE = "#a9cfe8", "#3d7ea6"
-_MODELS: dict[Any, str] = {"local": "local model", "global": "global model"}
+_MODELS: dict[Any, tuple[str, Look]] = {"local": ("local model", LOCAL), "global": ("global model", GLOBAL)}
 
 
 def label_skew(counts: Counts | Mapping[str, Counts], class_names: Sequence[str] | None = None) -> Figure:
@@ -84,17 +84,11 @@ def _label_skew(counts: Mapping[str, Counts], class_names: Sequence[str] | None,
     names = None if crowded else class_names
     paint = partial(_many_counts, top=top) if crowded else partial(_bubbles, top=top, cell=cell, names=names)
     panels = [Panel(partial(paint, counts=array), title, "class", "client", None) for title, array in arrays.items()]
-    figure = facets(
-        panels,
-        height,
-        width=width,
-        across=across,
-        sharey=len({len(array) for array in arrays.values()}) == 1,
-        head=head,
-    )
+    same_clients = len(set(map(len, arrays.values()))) == 1
+    figure = facets(panels, height, width=width, across=across, sharey=same_clients, head=head)
     if crowded:
-        shown = [axes for axes in figure.axes if axes.collections]
-        bar = figure.colorbar(shown[0].collections[0], ax=figure.axes, fraction=0.04, pad=0.02)
+        shown = next(axes.collections[0] for axes in figure.axes if axes.collections)
+        bar = figure.colorbar(shown, ax=figure.axes, fraction=0.04, pad=0.02)
         bar.set_label("images (white: none)")
         bar.outline.set_visible(False)
     return figure
@@ -132,8 +126,7 @@ def _many_counts(axes: Axes, counts: Counts, top: int) -> None:
         step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 10**9) if count / step <= 11)
         named = range(0, count, step)
         set_ticks([place + 0.5 for place in named], [str(place) for place in named])
-    for spine in axes.spines.values():
-        spine.set_visible(True)
+    axes.spines[:].set_visible(True)
 
 
 def skew(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
@@ -184,10 +177,9 @@ _FIRST_THIRD = "first third of the rounds"
 
 def confidences(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     """Small multiples, one for each α: share of the views in each bin of confidence, as two outlines."""
-    looks = {"local": LOCAL, "global": GLOBAL}
 
     def paint(axes: Axes, part: pd.DataFrame) -> None:
-        for model, look in looks.items():
+        for model, (_, look) in _MODELS.items():
             bins = 100 * part[part["metric"] == model].groupby("x")["value"].agg(["mean", "std"]).fillna(0)
             mean, std, edges = bins["mean"].to_numpy(), bins["std"].to_numpy(), np.linspace(0, 1, len(bins) + 1)
             axes.stairs(mean + std, edges, baseline=np.maximum(mean - std, 0), fill=True, color=look.color, alpha=0.16,
@@ -196,8 +188,7 @@ def confidences(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         axes.axvline(0.95, color=QUIET, linewidth=0.8, linestyle=DOTTED, zorder=0)
         axes.set_xlim(0, 1)
 
-    legend = {name: Look(looks[model].color, line=looks[model].line) for model, name in _MODELS.items()}
-    legend["threshold τ"] = LEVEL
+    legend = {name: replace(look, marker="") for name, look in _MODELS.values()} | {"threshold τ": LEVEL}
     panels = by_column(lines, paint, x="confidence", y="views in the bin (%)", ends=(0.0, None))
     return facets(panels, 2.1, legend=legend, head=headline(item, lines, profile, _FIRST_THIRD))
 
@@ -205,15 +196,14 @@ def confidences(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
 def thresholds(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     """Share of the views above each threshold on a logarithmic axis, a curve for each model and column."""
     above = pd.DataFrame(
-        {"series": f"{_MODELS[str(model)]}, {column}", "seed": seed, "x": threshold,
+        {"series": f"{_MODELS[model][0]}, {column}", "seed": seed, "x": threshold,
          "value": share_above(own.sort_values("x")["value"].to_numpy(), threshold)}
         for (model, column, seed), own in lines.groupby(["metric", "column", "seed"], sort=False)
         for threshold in THRESHOLDS
     )  # fmt: skip
-    models = {"local": LOCAL, "global": GLOBAL}
     by_level = dict(zip(order(lines["column"]), cycle(BY_LEVEL), strict=False))
-    looks = {f"{_MODELS[model]}, {column}": replace(by_level[column], color=look.color)
-             for model, look in models.items() for column in by_level}  # fmt: skip
+    looks = {f"{name}, {column}": replace(by_level[column], color=look.color)
+             for name, look in _MODELS.values() for column in by_level}  # fmt: skip
     above = above[above["value"] > 0]  # what is never above any has no place on a logarithmic axis
     none = ", ".join(name for name in looks if name not in set(above["series"]))
 

@@ -14,34 +14,16 @@ from fedcopl_lab.report._heat_maps import surface
 from fedcopl_lab.report._over_levels import clients_and_participation, decay, kappa, sweep, uploads
 from fedcopl_lab.report._over_rounds import accuracy_curves, drift, labels, measures, traffic
 from fedcopl_lab.report._page_tables import typeset_table
-from fedcopl_lab.report._row_pictures import reached, spread, statistics
-from fedcopl_lab.report._table_dots import table_dots
+from fedcopl_lab.report._table_dots import reached, spread, statistics, table_dots
 from fedcopl_lab.report._words import is_table, item_of, lines_of
 from fedcopl_lab.report.looks import Sheet, style
 
 _DRAWINGS: dict[Drawing, Callable[[Item, pd.DataFrame, str], Figure]] = {
-    "overview": overview,
-    "statistics": statistics,
-    "dots": table_dots,
-    "drift": drift,
-    "labels": labels,
-    "sweep": sweep,
-    "lines": clients_and_participation,
-    "surface": surface,
-    "skew": skew,
-    "spread": spread,
-    "uploads": uploads,
-    "confidences": confidences,
-    "thresholds": thresholds,
-    "rounds": measures,
-    "curves": accuracy_curves,
-    "reached": reached,
-    "kappa": kappa,
-    "decay": decay,
-    "two_skews": two_skews,
-    "theory": theory,
-    "traffic": traffic,
-}
+    "overview": overview, "theory": theory, "dots": table_dots, "statistics": statistics, "reached": reached,
+    "spread": spread, "sweep": sweep, "lines": clients_and_participation, "surface": surface, "uploads": uploads,
+    "kappa": kappa, "decay": decay, "drift": drift, "labels": labels, "rounds": measures, "curves": accuracy_curves,
+    "traffic": traffic, "skew": skew, "two_skews": two_skews, "confidences": confidences, "thresholds": thresholds,
+}  # fmt: skip
 
 
 def draw(

@@ -19,7 +19,9 @@ def theory(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     """Eq. 10: predictions move to the client's classes; Eq. 17 and agreement; entropies; Eq. 16, both sides."""
     looks = dict(zip(order(lines["column"]), cycle(BY_LEVEL), strict=False))
     of_column = {column: lines[lines["column"] == column] for column in looks}
-    of_client = {column: _clients(part) for column, part in of_column.items()}
+    cell = ["seed", "y"]  # one line per seed and client, one column per metric
+    of_client = {column: part[part["y"].notna()].pivot_table("value", cell, "metric").dropna()
+                 for column, part in of_column.items()}  # fmt: skip
     merged = lines.groupby("metric")["value"].mean()
 
     def moved(axes: Axes) -> None:
@@ -60,14 +62,9 @@ def theory(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
               y="distance to the client's classes (total variation)", ends=(0.0, None)),
         Panel(agreement, eq17, "local models that agree with the merged one", "confidence of the merged model"),
     ]  # fmt: skip
-    split = [
-        Panel(partial(paint, column=column), column, x, y, "both")
-        for paint, x, y in (
-            (entropies, "entropy of the client's classes", "mean entropy of its predictions"),
-            (both_sides, "left of Eq. 16", "right of Eq. 16 (grey: minus)"),
-        )
-        for column in looks
-    ]  # fmt: skip
+    pairs = ((entropies, "entropy of the client's classes", "mean entropy of its predictions"),
+             (both_sides, "left of Eq. 16", "right of Eq. 16 (grey: minus)"))  # fmt: skip
+    split = [Panel(partial(paint, column=name), name, x, y, "both") for paint, x, y in pairs for name in looks]
     dots = {column: replace(look, line="none") for column, look in looks.items()}
     dots |= {"both sides of Eq. 16 equal": Look(INK, line=DASHED, width=0.8)}
     head = headline(item, lines, profile, "means over the rounds")
@@ -77,8 +74,3 @@ def theory(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
 
 def _scattered(look: Look) -> Look:
     return replace(look, line="none", size=3.0, alpha=0.45)
-
-
-def _clients(part: pd.DataFrame) -> pd.DataFrame:
-    """One line per seed and client, one column per metric."""
-    return part[part["y"].notna()].pivot_table(index=["seed", "y"], columns="metric", values="value").dropna()

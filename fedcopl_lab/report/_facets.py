@@ -100,12 +100,9 @@ def facets(panels: Sequence[Panel], height: float, *, width: float = 0.0, **bloc
 
 
 def compose(blocks: Sequence[Block], ratios: Sequence[float | int] = (), width: float = 0.0) -> Figure:
-    """A picture of several blocks, one above the other, or side by side where ``ratios`` are given and there is room.
+    """Several blocks one above the other, or side by side where the ``ratios`` of their widths are given and fit.
 
-    Args:
-        blocks: from the top downwards, or from left to right.
-        ratios: of their widths; empty for blocks that stand one above the other.
-        width: of the picture in inches; 0 as wide as the sheet that is drawn on.
+    ``width`` in inches; 0 as wide as the sheet that is drawn on.
     """
     page, width = sheet(), width or sheet().inches
     shown = [block for block in blocks if page.paper or not block.printed]
@@ -164,11 +161,10 @@ class _Plan:
         for axes, panel in drawn:
             _paint(axes, panel)
         for place, (axes, _) in enumerate(drawn):
-            above, below = (
-                panels[other] if 0 <= other < len(panels) else None for other in (place - across, place + across)
-            )
-            left = panels[place - 1] if place % across and block.sharey else None
-            self._name(axes, place, above, below if block.sharex else None, left, word_lines)
+            above = panels[place - across] if place >= across else None
+            below = panels[place + across] if block.sharex and place + across < len(panels) else None
+            left = panels[place - 1] if block.sharey and place % across else None
+            self._name(axes, place, above, below, left, word_lines)
         for axes in grid.flat[len(panels) :]:
             axes.set_axis_off()
         if block.printed:

@@ -34,7 +34,6 @@ def surface(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     """Means over seeds with their values; white lines: the paper's two cuts; in bold with a box: the best cell."""
     metrics = [metric for metric in ("accuracy", "label_accuracy") if metric in set(lines["metric"])]
     used = configure(profile, method=item.cells(profile)[0].config.method)
-
     cells = {metric: summary(lines, metric) for metric in metrics}
     span = max(scale(metric) * float(np.ptp(found["mean"])) for metric, found in cells.items())
 
@@ -133,9 +132,8 @@ def prompt_maps(prompts: Mapping[str, Real[np.ndarray, "n_vectors width"]]) -> F
     def paint(axes: Axes, prompt: np.ndarray) -> None:
         heat_map(axes, prompt, cmap="RdBu_r", vmin=-top, vmax=top)
         if prompt is list(prompts.values())[-1]:
-            axes.set_xticks(
-                np.arange(0, prompt.shape[1], 16), [str(number) for number in range(0, prompt.shape[1], 16)]
-            )
+            numbers = range(0, prompt.shape[1], 16)
+            axes.set_xticks(numbers, [str(number) for number in numbers])
 
     panels = [Panel(partial(paint, prompt=prompt), x="dimension", grid=None) for prompt in prompts.values()]
     with style():

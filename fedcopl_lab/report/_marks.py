@@ -18,38 +18,26 @@ def curves(
 ) -> None:  # fmt: skip
     """For each look, the mean over seeds against x with a band from the lowest to the highest seed.
 
-    Args:
-        axes: where.
-        part: tidy numbers with one value per x and seed in each group.
-        looks: the group's name -> its look.
-        by: the column that has these names.
-        factor: what values are multiplied with.
-        steps: as steps, for what holds until the next x.
-        seeds: a thin line for each seed instead of the band.
+    ``part`` has one value per x and seed for each name of ``looks`` in its column ``by``. ``steps`` is for what holds
+    until the next x; ``seeds`` draws a thin line for each seed instead of the band.
     """
     for name, look in looks.items():
         own = part[part[by] == name]
         if own.empty:
             continue
         found = factor * own.groupby("x")["value"].agg(["mean", "min", "max"])
-        drawstyle = "steps-mid" if steps else "default"
+        every, drawstyle = max(1, len(found) // 12), "steps-mid" if steps else "default"
         if seeds:
             for _, one in own.sort_values("x").groupby("seed"):
                 axes.plot(one["x"], factor * one["value"], color=look.color, linewidth=0.5, alpha=0.35)
         else:
             axes.fill_between(found.index, found["min"], found["max"], color=look.color, alpha=0.14, linewidth=0,
                               step="mid" if steps else None)  # fmt: skip
-        axes.plot(found.index, found["mean"], drawstyle=drawstyle, markevery=max(1, len(found) // 12), **look.style)
+        axes.plot(found.index, found["mean"], drawstyle=drawstyle, markevery=every, **look.style)
 
 
 def end_labels(axes: Axes, ends: Sequence[tuple[str, float, str]], inches: float) -> None:
-    """Texts at the right ends of curves, apart from each other.
-
-    Args:
-        axes: where, with its curves.
-        ends: text, last value and colour of each.
-        inches: about how tall the panel is.
-    """
+    """Texts at the right ends of curves, apart from each other; ``ends``: text, last value and colour of each."""
     low, high = axes.get_ylim()
     apart = 9.0 / (72 * inches) * (high - low)
     height = low - apart
@@ -80,12 +68,9 @@ _FILLS = ((FAINT, QUIET, ""), (BLUE, BLUE, ""), ("white", ORANGE, "////"), ("whi
 
 
 def draw_bars(
-    axes: Axes,
-    values: Mapping[str, np.ndarray],
-    names: Sequence[str],
-    fills: Sequence[tuple[str, str, str]] = _FILLS,
-    upright: bool = False,
-) -> None:
+    axes: Axes, values: Mapping[str, np.ndarray], names: Sequence[str],
+    fills: Sequence[tuple[str, str, str]] = _FILLS, upright: bool = False,
+) -> None:  # fmt: skip
     """A group of bars for each name; long names of groups stand upright."""
     width = 0.8 / len(values)
     for place, (shift, (name, heights)) in enumerate(zip(aside(len(values), width), values.items(), strict=True)):

@@ -45,8 +45,8 @@ def clients_and_participation(item: Item, lines: pd.DataFrame, profile: str) -> 
 
     def paint(axes: Axes, dataset: str, swept: str) -> None:
         part = lines[(lines["dataset"] == dataset) & (lines["swept"] == swept)]
-        gaps = [one.level for one in missing if one.dataset == dataset and one.swept == swept]
-        _levels_apart(axes, part, looks, [level for level in gaps if level is not None])
+        gaps = [one.level for one in missing if (one.dataset, one.swept) == (dataset, swept) and one.level is not None]
+        _levels_apart(axes, part, looks, gaps)
 
     panels = [
         Panel(partial(paint, dataset=dataset, swept=swept), set_name(dataset) if len(sets) > 1 else "", name,
@@ -95,12 +95,10 @@ def sweep(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     named: dict[str, Look] = {MEAN_AND_BAND: Look(QUIET, "o")} if len(names) == 1 else looks_of(lines)
     measured = Block(panels, 2.1, least=1.3, legend=named | {"one seed": ONE_SEED} | marked,
                      head=headline(item, lines, profile), bold=len(paper) > 0, sharey=False)  # fmt: skip
-    return compose([measured, *_printed_sweep(item, paper)], (len(metrics), 1))
+    return compose([measured] if paper.empty else [measured, _printed_sweep(item, paper)], (len(metrics), 1))
 
 
-def _printed_sweep(item: Item, paper: pd.DataFrame) -> list[Block]:
-    if paper.empty:
-        return []
+def _printed_sweep(item: Item, paper: pd.DataFrame) -> Block:
     looks = {name: replace(look, size=3.0) for name, look in zip(order(paper["dataset"]), SETS, strict=False)}
 
     def paint(axes: Axes) -> None:
@@ -110,7 +108,7 @@ def _printed_sweep(item: Item, paper: pd.DataFrame) -> list[Block]:
         axes.margins(y=0.08)
 
     panel = Panel(paint, x=item.axis, y=axis_name("accuracy"), levels=paper["level"])
-    return [Block([panel], 2.1, printed=True, head="Printed in the paper", legend=looks)]
+    return Block([panel], 2.1, printed=True, head="Printed in the paper", legend=looks)
 
 
 def decay(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
@@ -153,15 +151,12 @@ def kappa(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         error_bars(axes, found.index, found, replace(OWN, line="none"), 100.0)
         seed_dots(axes, own["level"] + 0.25, 100 * own["value"], OWN.color)
         axes.axvline(KAPPA_STAR, color=INK, linewidth=0.8, linestyle=DOTTED, zorder=0)
-        axes.set_xticks(
-            found.index, ["κ*" if abs(level - KAPPA_STAR) < 0.01 else f"{level:g}" for level in found.index]
-        )
+        names = ["κ*" if abs(level - KAPPA_STAR) < 0.01 else f"{level:g}" for level in found.index]
+        axes.set_xticks(found.index, names)
 
-    legend = {
-        f"{order(own['series'])[0]}, mean ± std": replace(OWN, line="none"),
-        "one seed": replace(ONE_SEED, color=OWN.color),
-    }
-    legend |= {f"{name} (no κ)": look for name, look in looks.items()}
+    legend = {f"{order(own['series'])[0]}, mean ± std": replace(OWN, line="none"),
+              "one seed": replace(ONE_SEED, color=OWN.color),
+              **{f"{name} (no κ)": look for name, look in looks.items()}}  # fmt: skip
     return facets([Panel(paint, x=f"{item.axis}; κ* = {KAPPA_STAR:.2f}", y=axis_name(metric, item))], 2.3,
                   legend=legend, head=headline(item, lines, profile))  # fmt: skip
 

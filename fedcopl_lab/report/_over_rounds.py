@@ -46,9 +46,7 @@ def drift(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         for series, name in kinds.items()
         for prompt, look in _PROMPTS.items()
     }
-    prompt_of = lines["metric"].str.rpartition("_")[2]
-    lines = lines.assign(curve=prompt_of + " prompt, " + lines["series"].map(kinds))
-
+    lines = lines.assign(curve=lines["metric"].str.rpartition("_")[2] + " prompt, " + lines["series"].map(kinds))
     named = {"drift diversity ξ": ["drift_text", "drift_visual"], "cosine distance": ["cosine_text", "cosine_visual"]}
     panels = [
         Panel(partial(curves, part=lines[lines["metric"].isin(metrics)], looks=looks, by="curve"), y=name, x="round",
@@ -83,9 +81,8 @@ def accuracy_curves(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         end_labels(axes, [(name, 100 * last[name], looks[name].color) for name in last.index], height - 0.7)
 
     panels = by_column(lines, paint, x="round", y=axis_name("accuracy", item), rounds=lines["x"])
-    return facets(
-        panels, height, least=1.9, head=headline(item, lines, profile, "thin: one seed, thick: mean"), legend={}
-    )
+    head = headline(item, lines, profile, "thin: one seed, thick: mean")
+    return facets(panels, height, least=1.9, head=head, legend={})
 
 
 def traffic(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
@@ -104,12 +101,7 @@ def traffic(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
 
 
 def accuracy_by_bytes(lines: pd.DataFrame, clients: int) -> pd.DataFrame:
-    """The lines of the accuracy with x = KiB that a client has sent until the round's end.
-
-    Args:
-        lines: of one method and split, with metrics ``accuracy`` and ``bytes_up``, the latter of all clients.
-        clients: their number K.
-    """
+    """Of one method and split, the lines of the accuracy with x = KiB that a client has sent until the round's end."""
     sent = lines[lines["metric"] == "bytes_up"].groupby("x")["value"].mean().cumsum() / clients / _KIB
     accuracy = lines[lines["metric"] == "accuracy"]
     return accuracy.assign(x=accuracy["x"].map(sent))
@@ -136,17 +128,15 @@ class Measures:
     ends: tuple[float | None, float | None] = (0.0, None)
 
 
+_MODELS = {"local": "local model", "global": "global model", "cpg": "either (CPG)",
+           "added": "added by the global model"}  # fmt: skip
+
+
 def _models(start: str, *kinds: str) -> dict[str, str]:
-    names = {
-        "local": "local model",
-        "global": "global model",
-        "cpg": "either (CPG)",
-        "added": "added by the global model",
-    }
-    return {f"{start}_{kind}": names[kind] for kind in kinds}
+    return {f"{start}_{kind}": _MODELS[kind] for kind in kinds}
 
 
-_EACH = ("local", "global", "cpg", "added")
+_EACH = tuple(_MODELS)
 _MAJORITY = (Look(GREEN, "D"), Look(ORANGE, "v", "--", hollow=True))
 _MEASURES = (
     Measures("pseudo-labels in a round", _models("n", "local", "global")),

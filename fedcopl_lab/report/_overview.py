@@ -43,16 +43,11 @@ def items_table(profile: str = "smoke") -> pd.DataFrame:
         found = verdict_of.reindex(list(claims_about(item))).value_counts()
         machines = {f"{name}, {threads} thread" for name, threads in zip(own["hardware"], own["threads"], strict=True)}
         rows[item.id] = {
-            "paper": paper_of(item),
-            "where": item.source,
-            "shows": item.title,
-            "notebook": item.notebook,
-            "profile": profile,
-            "runs": len(own),
-            "seconds": float(own["seconds"].sum()),
+            "paper": paper_of(item), "where": item.source, "shows": item.title, "notebook": item.notebook,
+            "profile": profile, "runs": len(own), "seconds": float(own["seconds"].sum()),
             "hardware": ", ".join(sorted(machines)),
             **{verdict: int(found.get(verdict, 0)) for verdict in SYMBOLS},
-        }
+        }  # fmt: skip
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("item")
 
 
@@ -126,7 +121,7 @@ def coverage(profile: str = "mini") -> pd.DataFrame:
     rows = []
     for item in ITEMS:
         keys_of = keys_by_cell(item, profile)
-        keys = {key for of_cell in keys_of.values() for key in of_cell}
+        keys = set[str]().union(*keys_of.values())
         wanted |= keys
         if keys:
             place = f"{paper_of(item)}, {item.source}: {item.title}"

@@ -1,6 +1,7 @@
 """The report: one HTML file that needs nothing but a browser."""
 
 import base64
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -11,26 +12,17 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+from fedcopl_lab import paper
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import write_atomic
-from fedcopl_lab.paper import (
-    Item,
-    claims,
-    claims_about,
-    differences,
-    discrepancies,
-    measured,
-    measured_claims,
-    measured_profiles,
-    measured_runs,
-)
+from fedcopl_lab.config import RunConfig, configure
+from fedcopl_lab.paper import Item
 from fedcopl_lab.report._claims import SYMBOLS, claim_tables, gate_lines
 from fedcopl_lab.report._compare import against_committed, agreement_text
 from fedcopl_lab.report._draw import draw
-from fedcopl_lab.report._origins import offered, origins, verify_command
 from fedcopl_lab.report._overview import coverage
 from fedcopl_lab.report._page_tables import main_table, measured_table, printed_tables
-from fedcopl_lab.report._save import provenance
+from fedcopl_lab.report._save import file_name, provenance
 from fedcopl_lab.report._tables import seeds_text, summary
 from fedcopl_lab.report._words import PAPERS, Setting, lines_of, mean_std, metric_name, order, paper_of, setting_of
 from fedcopl_lab.report.looks import Sheet, light_png
@@ -39,6 +31,7 @@ _DPI = 180
 _TOLD_UP_TO = 20  # values in a picture's alternative text
 _PICTURES_ONLY = ("split", "confidences", "theory")  # reads of many values per run: a picture and a CSV tell them
 _FOLDED = ("accuracy_sample_mean", "accuracy_global", "n_selected")  # measures a reader asks for second
+_KINDS = ("pdf", "png", "svg", "tex", "csv", "txt", "json")
 _MAIN = {"FedCoPL": "fedcopl_main_table1", "SAGE": "sage_main_table1"}
 _WHEN = {"rounds": ", after the last round", "first": ", first label phase", "labels": ", after the last round",
          "pseudo_labels": ", in the last round"}  # fmt: skip
@@ -87,7 +80,8 @@ def write_report(
     Raises:
         FedCoPLError: no items, numbers without their runs, or a folder that cannot be written.
 
-    >>> write_report("figures", lab.paper.find_items(["main Table 6"]), measured("smoke"), measured_runs("smoke")).name
+    >>> smoke = lab.paper.measured("smoke"), lab.paper.measured_runs("smoke")
+    >>> write_report("figures", lab.paper.find_items(["main Table 6"]), *smoke).name
     'report.html'
 
     Shown in notebook ``00_quickstart``.
@@ -98,34 +92,28 @@ def write_report(
         frames = list(numbers.values())
         numbers = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
     folder = Path(folder)
-    entries = [
-        _entry(item, numbers, runs, profile, compare) | _about(item, verdicts) | offered(item, folder) for item in items
-    ]
-    papers = {
-        name: [entry for entry in entries if entry["paper"] == name] for name in order(e["paper"] for e in entries)
-    }
-    profiles = measured_profiles()
+    entries = [_entry(item, numbers, runs, profile, compare) | _about(item, verdicts) | _files(item, folder)
+               for item in items]  # fmt: skip
+    profiles = paper.measured_profiles()
     tables = {name: _coverage(name) for name in profiles}
-    others = {name: measured_claims(name) for name in profiles if name != profile}
-    settings = [entry["setting"] for entry in entries]
+    others = {name: paper.measured_claims(name) for name in profiles if name != profile}
+    settings = (entry["setting"] for entry in entries if entry["setting"].dataset)
+    differing = order(sentence for item in items for sentence in paper.differences(item, profile))
     page = render(
-        "page.html.j2",
-        profile=profile,
-        note=note,
-        setting=next((setting for setting in settings if setting.dataset), Setting(profile, "", "", 0)),
-        papers=papers,
+        "page.html.j2", profile=profile, note=note, profiles=profiles, has_verdicts=verdicts is not None,
+        setting=next(settings, Setting(profile, "", "", 0)),
+        papers={name: [entry for entry in entries if entry["paper"] == name]
+                for name in order(entry["paper"] for entry in entries)},
         heads=_heads(items, numbers, profile, verdicts),
         totals=_totals(numbers, runs, profile),
         claims=[] if verdicts is None else claim_tables(verdicts, others),
         gates=[] if verdicts is None else gate_lines(profile),
-        discrepancies=discrepancies().to_dict("records"),
+        discrepancies=paper.discrepancies().to_dict("records"),
         partly_run={name: table.to_dict("records") for name, table in tables.items() if table["not_run"].any()},
-        has_verdicts=verdicts is not None,
-        profiles=profiles,
-        about=order(one for item in items for one in differences(item, profile) if one.startswith(f"The {profile} ")),
-        cells=origins(items, numbers, runs, profile),
-        explorer=next((link for link in ("explorer.html", "../explorer.html") if (Path(folder) / link).is_file()), ""),
-    )
+        about=[sentence for sentence in differing if sentence.startswith(f"The {profile} ")],
+        cells=_sources_of_cells(items, numbers, runs, profile),
+        explorer=next((link for link in ("explorer.html", "../explorer.html") if (folder / link).is_file()), ""),
+    )  # fmt: skip
     path = folder / "report.html"
     write_atomic(path, page)
     return path
@@ -145,8 +133,14 @@ def _entry(item: Item, numbers: pd.DataFrame, runs: pd.DataFrame, profile: str, 
     return _drawn[name][1]
 
 
+def _files(item: Item, folder: Path) -> dict[str, Any]:
+    """The item's files that are beside the page."""
+    names = [(file_name(item.id, kind), kind) for kind in _KINDS]
+    return {"files": [(name, kind) for name, kind in names if (folder / name).is_file()]}
+
+
 def _about(item: Item, verdicts: pd.DataFrame | None) -> dict[str, Any]:
-    about = [] if verdicts is None else verdicts[verdicts["number"].isin(claims_about(item))].to_dict("records")
+    about = [] if verdicts is None else verdicts[verdicts["number"].isin(paper.claims_about(item))].to_dict("records")
     counts = Counter(str(line["verdict"]) for line in about)
     tally = [(verdict, counts[verdict]) for verdict in SYMBOLS if counts[verdict]]
     return {"claims": about, "tally": tally, "failed": counts["does not hold"]}
@@ -156,19 +150,14 @@ def _drawn_entry(item: Item, lines: pd.DataFrame, runs: pd.DataFrame, profile: s
     there = [metric for metric in item.metrics if metric in set(lines["metric"]) and item.reads not in _PICTURES_ONLY]
     present = [metric for metric in there if metric not in _FOLDED]
     return {
-        "item": item,
-        "paper": paper_of(item),
-        "setting": setting_of(item, profile, lines),
-        "picture": _picture(item, lines, profile, Sheet()),
-        "narrow": _picture(item, lines, profile, Sheet("single")),
-        "alt": _alternative(item, lines, present),
-        "measured": measured_table(item, lines, present),
+        "item": item, "paper": paper_of(item), "setting": setting_of(item, profile, lines),
+        "picture": _picture(item, lines, profile, Sheet()), "narrow": _picture(item, lines, profile, Sheet("single")),
+        "alt": _alternative(item, lines, present), "caption": _caption(item, lines, profile) if present else "",
+        "measured": measured_table(item, lines, present), "printed": printed_tables(item, lines),
         "more": measured_table(item, lines, [metric for metric in there if metric in _FOLDED]),
-        "caption": _caption(item, lines, profile) if present else "",
         "not_run": item.not_run(profile),
-        "printed": printed_tables(item, lines),
-        "profiles": [name for name in measured_profiles() if item.id in _measured_items(name)],
-        "verify": f'{verify_command(profile)} "{item.id} / ROW / COLUMN"',
+        "profiles": [name for name in paper.measured_profiles() if item.id in _measured_items(name)],
+        "verify": f'{_verify_command(profile)} "{item.id} / ROW / COLUMN"',
         "doubts": _doubts(item),
         "agreement": _agreement(lines, profile) if compare and len(lines) else "",
         "origin": provenance(item, lines, runs, profile),
@@ -181,7 +170,7 @@ def _picture(item: Item, lines: pd.DataFrame, profile: str, drawn_for: Sheet) ->
 
 @lru_cache
 def _measured_items(profile: str) -> set[str]:
-    return set(measured(profile)["item"])
+    return set(paper.measured(profile)["item"])
 
 
 def _caption(item: Item, lines: pd.DataFrame, profile: str) -> str:
@@ -196,15 +185,14 @@ def _origins(lines: pd.DataFrame) -> str:
     if "origin" not in lines:
         return ""
     seeds = lines.drop_duplicates(["series", "column", "seed"]).groupby("origin")["seed"]
-    return "".join(
-        f"; {origin}: {len(own)} runs, seeds {', '.join(map(str, sorted(set(own))))}" for origin, own in seeds
-    )
+    return "".join(f"; {origin}: {len(own)} runs, seeds {', '.join(map(str, sorted(set(own))))}"
+                   for origin, own in seeds)  # fmt: skip
 
 
 def _totals(numbers: pd.DataFrame, runs: pd.DataFrame, profile: str) -> dict[str, Any]:
     """Runs behind the page, and what they took when they were committed: a page made again has the same bytes."""
     behind = runs[runs["key"].isin(set(numbers["key"]))].drop_duplicates("key")
-    known = measured_runs(profile) if profile in measured_profiles() else runs.head(0)
+    known = paper.measured_runs(profile) if profile in paper.measured_profiles() else runs.head(0)
     minutes = known.loc[known["key"].isin(behind["key"]), "seconds"].sum() / 60
     return {"runs": len(behind), "minutes": f"{minutes:.1f}", "hardware": order(behind["hardware"])}
 
@@ -222,19 +210,19 @@ def _alternative(item: Item, lines: pd.DataFrame, metrics: Sequence[str]) -> str
 
 
 def _doubts(item: Item) -> list[str]:
-    paper = item.id.split("_")[0]
-    if item.source not in set(claims(paper)["item"]):
+    name = item.id.split("_")[0]
+    if item.source not in set(paper.claims(name)["item"]):
         return []
-    table = claims(paper, item.source)
+    table = paper.claims(name, item.source)
     doubtful = table[table["flag"] != ""]
     cells = doubtful["dataset"] + " " + doubtful["value"].astype(str)
     return [f"{', '.join(texts)}: {flag}" for flag, texts in cells.groupby(doubtful["flag"], sort=False)]
 
 
 def _agreement(lines: pd.DataFrame, profile: str) -> str:
-    if profile not in measured_profiles():
+    if profile not in paper.measured_profiles():
         return ""
-    found = against_committed(lines, measured(profile, lines["item"].iloc[0]))
+    found = against_committed(lines, paper.measured(profile, lines["item"].iloc[0]))
     return agreement_text(found) if len(found) else ""
 
 
@@ -252,3 +240,36 @@ def _heads(
         cards.append({"name": name, "main": main and main_table(main, numbers, profile), "counts": table["counts"],
                       "lists": [(verdict, some) for verdict, some in lists.items() if some]})  # fmt: skip
     return cards
+
+
+def _verify_command(profile: str) -> str:
+    """The command that computes a cell again, without the cell."""
+    return "fedcopl-lab verify" + ("" if profile == "smoke" else f" --profile {profile}")
+
+
+def _sources_of_cells(items: Sequence[Item], numbers: pd.DataFrame, runs: pd.DataFrame, profile: str) -> dict[str, Any]:
+    """Where every measured cell comes from, for a click: its settings, runs, seeds, processor and packages."""
+    there = numbers.dropna(subset="key").drop_duplicates(["item", "series", "column", "key"])
+    keys_of = there.groupby(["item", "series", "column"], sort=False)["key"].agg(list)
+    machines, known = list[list[str]](), dict[str, list[int]]()
+    for run in runs[runs["key"].isin(there["key"])].to_dict("records"):
+        machine = [f"{run['hardware']}, {run.get('threads', 1)} thread(s)", run["packages"]]
+        if machine not in machines:
+            machines.append(machine)
+        known[run["key"]] = [int(run["seed"]), machines.index(machine)]
+    cells: dict[str, dict[str, Any]] = {}
+    for item in items:
+        for cell in item.cells(profile):
+            keys = [key for key in keys_of.get((item.id, cell.series, cell.column), ()) if key in known]
+            if keys:
+                said = {"config": _settings_text(cell.config), "runs": sorted(keys, key=lambda key: known[key][0])}
+                cells.setdefault(item.id, {})[f"{cell.series} / {cell.column}"] = said
+    return {"cells": cells, "runs": known, "machines": machines, "command": f'{_verify_command(profile)} "CELL"'}
+
+
+def _settings_text(config: RunConfig) -> str:
+    """A configuration as ``fedcopl-lab run`` takes it: what differs from its method's own in the profile."""
+    own = configure(config.profile, method=config.method).as_dict()
+    changed = {name: value for name, value in config.as_dict().items() if value != own.get(name) and name != "seed"}
+    settings = "".join(f" --set {name}={json.dumps(value, ensure_ascii=False)}" for name, value in changed.items())
+    return f"fedcopl-lab run --profile {config.profile} --method {config.method}{settings}"

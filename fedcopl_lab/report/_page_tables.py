@@ -11,16 +11,7 @@ from matplotlib.figure import Figure
 from fedcopl_lab.paper import Item, backbone, printed
 from fedcopl_lab.report._compare import leads
 from fedcopl_lab.report._facets import headline
-from fedcopl_lab.report._tables import (
-    clear_best,
-    lead_over,
-    order_of_rows,
-    rivals,
-    same_printed,
-    seeds_text,
-    summary,
-    table,
-)
+from fedcopl_lab.report._tables import clear_best, lead_over, order_of_rows, same_printed, seeds_text, summary, table
 from fedcopl_lab.report._typeset import Grid, typeset
 from fedcopl_lab.report._words import lines_of, mean_std, metric_name, order, row_name, setting_of, unit
 
@@ -45,8 +36,8 @@ def measured_table(item: Item, lines: pd.DataFrame, metrics: Sequence[str]) -> d
     if len(rows) == 1 or len(cells) < _SPARSE * len(rows) * len(columns):
         texts = [[_cell(wide, row, column) for wide in tables.values()] for row, column in cells]
         listed = [(column if len(rows) == 1 else f"{row}, {column}", item.role(row) == "own") for row, column in cells]
-        refs = [[f"{row} / {column}"] * len(tables) for row, column in cells]
-        return {"groups": [], "columns": list(names.values()), "rows": _rows(listed, texts), "refs": refs}
+        return {"groups": [], "columns": list(names.values()), "rows": _rows(listed, texts),
+                "refs": [[f"{row} / {column}"] * len(tables) for row, column in cells]}  # fmt: skip
     places = [(wide, column) for wide in tables.values() for column in wide.columns]
     texts = [[_cell(wide, row, column) for wide, column in places] for row in rows]
     return {
@@ -67,12 +58,7 @@ def _cell(wide: pd.DataFrame, row: str, column: str) -> str:
 
 
 def printed_tables(item: Item, lines: pd.DataFrame) -> list[dict[str, Any]]:
-    """Every number that the paper prints for an item, each column with what of it was run here.
-
-    Args:
-        item: the item.
-        lines: its measured numbers; a printed column whose rows are among them is "measured above".
-    """
+    """Every number that the paper prints for an item, each column with what of it is among the measured ``lines``."""
     tables = {metric: found for metric in item.metrics if len(found := printed(item.id, metric))}
     if item.reads == "manifests" and tables:
         together = pd.concat([found.assign(column=metric_name(metric)) for metric, found in tables.items()])
@@ -119,12 +105,10 @@ def _printed_table(item: Item, metric: str, found: pd.DataFrame, lines: pd.DataF
     found = found.assign(run=[cell in run for cell in zip(found["series"], found["column"], strict=True)])
     if item.drawing == "sweep":  # its columns are the swept levels: turn it round, so that it reads downwards
         found = found.assign(column=found["series"], series=found["column"], setting=found["series"])
-        found["setting"] = [
-            text.removeprefix(f"{name}, ") for text, name in zip(found["setting"], found["dataset"], strict=True)
-        ]
+        pairs = zip(found["setting"], found["dataset"], strict=True)
+        found["setting"] = [text.removeprefix(f"{name}, ") for text, name in pairs]
     columns = found.groupby(["dataset", "column"], sort=False).agg(setting=("setting", "first"), run=("run", "mean"))
-    sets = order(found["dataset"])
-    columns = columns.loc[sets].reset_index()
+    columns = columns.loc[sets := order(found["dataset"])].reset_index()
     columns["state"] = columns["run"].map(lambda share: NOT_RUN if share == 0 else _MEASURED if share == 1 else _PARTLY)
     for place, line in columns[columns["dataset"] == "Average"].iterrows():
         averaged = columns[(columns["setting"] == line["setting"]) & (columns["dataset"] != "Average")]
@@ -138,12 +122,9 @@ def _printed_table(item: Item, metric: str, found: pd.DataFrame, lines: pd.DataF
 
 
 def _grid(
-    found: pd.DataFrame,
-    columns: Sequence[str],
-    shown: Sequence[str],
-    groups: Sequence[tuple[str, int]],
+    found: pd.DataFrame, columns: Sequence[str], shown: Sequence[str], groups: Sequence[tuple[str, int]],
     status: Sequence[tuple[str, int]],
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     found = found.dropna(subset="value")  # printed as "not reached"
     digits = 0 if (found["value"] % 1 == 0).all() else 2
     names, own = order(found["series"]), set(found.loc[found["role"] == "own", "series"])
@@ -179,24 +160,17 @@ def main_table(item: Item, numbers: pd.DataFrame, profile: str) -> dict[str, Any
     places, printed_places = _places(item, cells["mean"]), _places(item, common.mean(axis=1))
     texts = {name: mean_std(*cells.loc[name, ["mean", "std"]]) for name in cells.index}
     return {
-        "item": item,
-        "own": own,
-        "column": first["column"].iloc[0],
-        "dataset": dataset,
-        "seeds": seeds_text(lines),
+        "item": item, "own": own, "column": first["column"].iloc[0], "dataset": dataset, "seeds": seeds_text(lines),
         "rows": [(name, text, places.get(name, "–"), f"{common.loc[name].mean():.1f}", printed_places.get(name, "–"))
                  for name, text in texts.items()],
-        "same_order": places == printed_places,
-        "sets": list(common.columns),
-        "gap": float(here["gap"].iloc[0]),
-        "beyond_noise": lead.clear,
+        "same_order": places == printed_places, "sets": list(common.columns),
+        "gap": float(here["gap"].iloc[0]), "beyond_noise": lead.clear,
         "interval": "" if np.isnan(lead.half) else f"{lead.mean - lead.half:+.2f} to {lead.mean + lead.half:+.2f}",
-        "texts": (texts[own], texts[other]),
-        "best_other": other,
+        "texts": (texts[own], texts[other]), "best_other": other,
         "printed_gaps": (float(there["gap"].min()), float(there["gap"].max())),
     }  # fmt: skip
 
 
 def _places(item: Item, values: pd.Series) -> dict[str, int]:
-    compete = rivals(values.rename("value").rename_axis("series").reset_index(), item).set_index("series")["value"]
+    compete = values[[item.role(str(name)) != "reference" for name in values.index]]
     return {str(name): int(rank) for name, rank in compete.rank(ascending=False, method="min").items()}

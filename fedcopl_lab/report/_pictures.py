@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import cycle
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Real
@@ -101,9 +102,8 @@ def confidence_entropy(
     Shown in notebook ``00_quickstart``.
     """
     if not len(confidence) == len(entropy) == len(kept):
-        raise FedCoPLError(
-            f"{len(confidence)} confidences, {len(entropy)} entropies, {len(kept)} kept; pass one per image"
-        )
+        raise FedCoPLError(f"{len(confidence)} confidences, {len(entropy)} entropies, {len(kept)} kept; "
+                           "pass one per image")  # fmt: skip
     least, most = thresholds
 
     def paint(axes: Axes) -> None:
@@ -167,7 +167,7 @@ def counts_before_after(
     if stages["quota"].ndim == 2:
         return label_skew(stages, class_names)
     labelled = {f"{name} ({int(values.sum())})": values for name, values in stages.items()}
-    names = [str(number) for number in range(len(stages["quota"]))] if class_names is None else list(class_names)
+    names = list(map(str, range(len(stages["quota"])))) if class_names is None else class_names
     return _one(partial(draw_bars, values=labelled, names=names, fills=_STAGE_FILLS), DOUBLE, 2.2, "class", "images")
 
 
@@ -199,9 +199,9 @@ def accuracy_per_client(
     (clients,) = lengths
 
     def paint(axes: Axes) -> None:
-        looks = _ORDER[:3] + _ORDER[4:5] + _ORDER[3:4]
-        for place, (shift, (name, values)) in enumerate(zip(aside(len(series), 0.16), series.items(), strict=True)):
-            look, mean = looks[place % len(looks)], 100 * float(np.nanmean(values))
+        looks = cycle((*_ORDER[:3], _ORDER[4], _ORDER[3]))
+        for shift, look, (name, values) in zip(aside(len(series), 0.16), looks, series.items(), strict=False):
+            mean = 100 * float(np.nanmean(values))
             axes.plot(np.arange(clients) + shift, 100 * values, look.marker, color=look.color,
                       label=f"{name} (mean {mean:.1f})")  # fmt: skip
             axes.axhline(mean, color=look.color, linestyle=DASHED, linewidth=0.8, zorder=1)
@@ -255,9 +255,9 @@ def curves(values: Mapping[str, Sequence[float]], x_label: str, y_label: str) ->
     steps = range(1, _one_length(values) + 1)
 
     def paint(axes: Axes) -> None:
-        for place, (name, heights) in enumerate(values.items()):
-            axes.plot(steps, heights, label=name, **_ORDER[place % len(_ORDER)].style)
-        axes.set_xticks(list(steps))
+        for look, (name, heights) in zip(cycle(_ORDER), values.items(), strict=False):
+            axes.plot(steps, heights, label=name, **look.style)
+        axes.set_xticks(steps)
 
     return _one(paint, _NARROW, 2.5, x_label, y_label)
 

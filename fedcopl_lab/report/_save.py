@@ -22,13 +22,9 @@ _AUTHOR = Sheet(heading=False, paper=False)
 
 
 def save_item(
-    item: Item | str,
-    numbers: pd.DataFrame,
-    runs: pd.DataFrame,
-    folder: Path | str,
-    profile: str = "smoke",
+    item: Item | str, numbers: pd.DataFrame, runs: pd.DataFrame, folder: Path | str, profile: str = "smoke",
     pictures: Sequence[str] = ("pdf", "png"),
-) -> list[Path]:
+) -> list[Path]:  # fmt: skip
     """Write an item's files: ``<id>.pdf`` and other kinds for a paper, ``.png`` for the screen, and all numbers.
 
     PDF, SVG, ``.tex`` (tables), ``.csv`` and ``.caption.txt`` are those of :func:`save`; the PNG is the report's
@@ -141,12 +137,10 @@ def _formats(path: Path, formats: Sequence[str]) -> tuple[Path, tuple[str, ...]]
     if ending in known:
         path = path.with_suffix("")
         if formats and tuple(formats) != (ending,):
-            raise FedCoPLError(
-                f"{path.name}.{ending} ends in .{ending} but formats={tuple(formats)}; leave one of them out"
-            )
+            raise FedCoPLError(f"{path.name}.{ending} ends in .{ending} but formats={tuple(formats)}; "
+                               "leave one of them out")  # fmt: skip
         formats = (ending,)
-    unknown = [kind for kind in formats if kind not in known]
-    if unknown:
+    if unknown := [kind for kind in formats if kind not in known]:
         raise FedCoPLError(f"format {unknown[0]!r} cannot be written{did_you_mean(unknown[0], known)}; "
                            f"known: {', '.join(known)}")  # fmt: skip
     return path, tuple(dict.fromkeys(formats or ("pdf",)))
@@ -237,41 +231,27 @@ def provenance(item: Item | str, numbers: pd.DataFrame, runs: pd.DataFrame, prof
         FedCoPLError: a number's run is not among ``runs``.
     """
     item = item_of(item)
-    missing = [column for column in _RUN_COLUMNS if column not in runs.columns]
-    if missing:
-        raise FedCoPLError(
-            f"the runs lack the columns {', '.join(missing)}; pass what run_table() or measured_runs() gives"
-        )
+    if missing := [column for column in _RUN_COLUMNS if column not in runs.columns]:
+        raise FedCoPLError(f"the runs lack the columns {', '.join(missing)}; "
+                           "pass what run_table() or measured_runs() gives")  # fmt: skip
     keys = sorted(set(numbers["key"].dropna()) - {""})  # counts from the manifests come from no run
     behind = runs[runs["key"].isin(keys)]
     unknown = sorted(set(keys) - set(behind["key"]))
     if unknown:
-        raise FedCoPLError(
-            f"{len(unknown)} runs behind {item.id} are not in the run table, such as {unknown[0]}; collect both again"
-        )
+        raise FedCoPLError(f"{len(unknown)} runs behind {item.id} are not in the run table, such as {unknown[0]}; "
+                           "collect both again")  # fmt: skip
+    computed_here = {}
+    if "origin" in numbers:
+        here = numbers.loc[numbers["origin"] == "computed here", "key"]
+        computed_here = {"computed_here": sorted(set(here.dropna()) - {""})}
     return {
-        "item": item.id,
-        "source": item.source,
-        "title": item.title,
-        "question": item.question,
+        "item": item.id, "source": item.source, "title": item.title, "question": item.question,
         "metrics": {name: metric_name(name, item) for name in sorted(set(numbers["metric"]))},
         "differs_from_the_paper": list(differences(item, profile)),
         "notebook": f"notebooks/{item.notebook}.ipynb",
         "command": f"fedcopl-lab reproduce --items {item.id}" + ("" if profile == "smoke" else f" --profile {profile}"),
-        "profile": profile,
-        "dataset": sorted(set(behind["dataset"])),
-        "weights": sorted(set(behind["clip"])),
+        "profile": profile, "dataset": sorted(set(behind["dataset"])), "weights": sorted(set(behind["clip"])),
         "seeds": sorted({int(seed) for seed in numbers["seed"]}) if keys else [],
-        "n_runs": len(keys),
-        "run_keys": keys,
-        **_computed_here(numbers),
-        "hardware": sorted(set(behind["hardware"])),
-        "packages": sorted(set(behind["packages"])),
-    }
-
-
-def _computed_here(numbers: pd.DataFrame) -> dict[str, object]:
-    """Which of the runs this machine computed, where the numbers say so."""
-    if "origin" not in numbers:
-        return {}
-    return {"computed_here": sorted(set(numbers.loc[numbers["origin"] == "computed here", "key"].dropna()) - {""})}
+        "n_runs": len(keys), "run_keys": keys, **computed_here,
+        "hardware": sorted(set(behind["hardware"])), "packages": sorted(set(behind["packages"])),
+    }  # fmt: skip

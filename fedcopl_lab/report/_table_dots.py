@@ -1,4 +1,4 @@
-"""Tables as dots, for the report and notebooks: a row for each method, what was measured beside what is printed."""
+"""Pictures with a row for each method: tables as dots beside what is printed, tables as text, leads over others."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,14 +10,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fedcopl_lab.paper import Item, backbone
-from fedcopl_lab.report._facets import Block, Panel, by_column, compose, headline
+from fedcopl_lab.paper import Item, backbone, printed, reached_table
+from fedcopl_lab.report._facets import Block, Panel, by_column, compose, facets, headline
 from fedcopl_lab.report._marks import seed_dots
-from fedcopl_lab.report._tables import clear_best, order_of_rows, same_printed, summary
+from fedcopl_lab.report._page_tables import printed_grid
+from fedcopl_lab.report._tables import Lead, clear_best, lead_over, order_of_rows, same_printed, summary
+from fedcopl_lab.report._typeset import Grid, typeset
 from fedcopl_lab.report._words import axis_name, mean_std, metric_name, order, row_name, scale
 from fedcopl_lab.report.looks import (
+    BLUE,
     DOUBLE,
+    FAINT,
     GREEN,
+    INK,
     LOOKS,
     ONE_SEED,
     ORANGE,
@@ -40,6 +45,8 @@ _FAR = 1.0  # times the span of all others: a row that lies so far below them is
 _LABELLERS = {"FPL": Look(ORANGE, "s"), "CPL": Look(PURPLE, "^"), "CoPL": Look(GREEN, "v")}
 _MEAN, _SINGLE = Look(QUIET, "o"), Look(QUIET, "D", "none", hollow=True)
 _PRINTED = "Printed in the paper"
+_GROUND = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+_REACHED = "round in which the accuracy is first reached, mean (lowest–highest seed); 2 of 3: so many runs got there"
 
 
 @dataclass(frozen=True)
@@ -57,11 +64,11 @@ class _Ends:
         if self.base:
             axes.axvline(0, color=QUIET, linestyle=REFERENCE.line, linewidth=0.8, zorder=1)
 
-    def far(self, value: float) -> bool:
+    def arrow(self, axes: Axes, row: int, value: float, color: str) -> bool:
+        """An arrow at the edge for a value below the axis; whether it is."""
+        if value < self.low:
+            axes.plot(axes.get_xlim()[0], row, "<", color=color, markersize=4.5, clip_on=False)
         return value < self.low
-
-    def arrow(self, axes: Axes, row: int, color: str) -> None:
-        axes.plot(axes.get_xlim()[0], row, "<", color=color, markersize=4.5, clip_on=False)
 
 
 def _ends(values: Iterable[float], base: str) -> _Ends:
@@ -159,8 +166,7 @@ def _measured(
         _right(axes, row, mean_std(mean, std, metric), (series, column) in best)
         at, half = scale(metric) * mean - zero[column], scale(metric) * std
         look, alone = looks[series], n == 1
-        if ends.far(at):
-            ends.arrow(axes, row, look.color)
+        if ends.arrow(axes, row, at, look.color):
             continue
         if not alone:
             seed_dots(axes, part.loc[part["series"] == series, "shown"], np.full(int(n), row + 0.26), look.color)
@@ -172,9 +178,9 @@ def _measured(
 
 def _right(axes: Axes, row: int, text: str, bold: bool = False) -> None:
     """A row's number in the column at the right."""
-    weight = "bold" if bold else "normal"
     axes.annotate(text, (1, row), (4, 0), xycoords=("axes fraction", "data"), textcoords="offset points", ha="left",
-                  va="center", fontsize=6.5, fontweight=weight, annotation_clip=False)  # fmt: skip
+                  va="center", fontsize=6.5, fontweight="bold" if bold else "normal",
+                  annotation_clip=False)  # fmt: skip
 
 
 def _printed(
@@ -183,12 +189,12 @@ def _printed(
     """The printed numbers: beside one or two measured columns in one panel, below more in one for each split."""
     settings, sets = order(paper["setting"]), order(paper["dataset"])
     if beside and len(sets) > 1:
-        paper = paper[paper["setting"] == settings[0]]
         settings = settings[:1]
+        paper = paper[paper["setting"] == settings[0]]
     by = "setting" if beside and len(sets) == 1 else "dataset"
     names = order(paper[by])
-    looks = {name: replace(look, line="none") for name, look in zip(names, PAIR if len(names) <= len(PAIR) else SETS,
-                                                                    strict=False)}  # fmt: skip
+    chosen = PAIR if len(names) <= len(PAIR) else SETS
+    looks = {name: replace(look, line="none") for name, look in zip(names, chosen, strict=False)}
 
     def paint(axes: Axes, part: pd.DataFrame) -> None:
         ends.set(axes)
@@ -196,8 +202,7 @@ def _printed(
             values = part[part[by] == name].set_index("series")["shown"].reindex(list(rows))
             axes.plot(values, range(len(rows)), **look.style)
             for row, value in enumerate(values):
-                if ends.far(value):
-                    ends.arrow(axes, row, look.color)
+                ends.arrow(axes, row, value, look.color)
         for row, series in enumerate(rows):
             if series not in set(part["series"]):
                 axes.text(0.5, row, "not printed", transform=axes.get_yaxis_transform(), ha="center", va="center",
@@ -215,5 +220,78 @@ def _printed(
         return Block([panel], tall, head=head, legend=legend, printed=True)
     one = f"{sets[0]}, " if len(sets) == 1 else ""
     panels = by_column(paper.assign(column=one + paper["setting"]), paint, grid="x", rows=named, x=axis)
-    return Block(panels, tall, _ACROSS, 1.3, head=head, legend=legend,
-                 printed=True, sharex=True, sharey=True)  # fmt: skip
+    return Block(panels, tall, _ACROSS, 1.3, head=head, legend=legend, printed=True, sharex=True, sharey=True)
+
+
+def statistics(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
+    """Classes, training and test images as a table; in bold with what is printed instead, where the two differ."""
+    sets, rows, bold = order(lines["series"]), [], set()
+    for row, name in enumerate(sets):
+        cells = []
+        for column, metric in enumerate(item.metrics):
+            (ours,) = lines.loc[(lines["metric"] == metric) & (lines["series"] == name), "value"]
+            theirs = printed(item.id, metric).set_index("series")["value"].get(name, ours)
+            if ours != theirs:
+                bold.add((row, column))
+            cells.append(f"{ours:,.0f}" + (f" (printed {theirs:,.0f})" if ours != theirs else ""))
+        rows.append((name, cells))
+    words = "Counted in the manifests; the paper prints the same but for what is in bold"
+    return typeset([Grid([metric_name(metric) for metric in item.metrics], rows, head=words, bold=frozenset(bold))])
+
+
+def reached(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
+    """Rows = methods, a column for each target: mean round in which it was reached, and how many runs got there."""
+    cells = reached_table(lines)
+    level = dict(zip(lines["column"], lines["level"], strict=True))
+    columns, names = order(lines["column"]), order(lines["series"])
+    rows = [(row_name(name), [_rounds(cells[(cells["series"] == name) & (cells["column"] == column)])
+                              for column in columns]) for name in names]  # fmt: skip
+    own = frozenset(row for row, name in enumerate(names) if item.role(name) == "own")
+    grid = Grid([f"to {level[column]:g} %" for column in columns], rows, own=own,
+                head=headline(item, lines, profile, _REACHED))  # fmt: skip
+    return typeset([grid, *printed_grid(item, "rounds_needed", lines)])
+
+
+def _rounds(cells: pd.DataFrame) -> str:
+    """Of one cell's runs; ``> 8`` where none got there in its 8 rounds."""
+    rounds, there = cells["rounds"], ~cells["censored"]
+    if cells.empty:
+        return "–"
+    if not there.all():
+        return f"{there.sum()} of {len(cells)}" if there.any() else f"> {rounds.min() - 1}"
+    low, high = rounds.min(), rounds.max()
+    return f"{rounds.mean():.1f} ({low}–{high})" if low < high else f"{low}"
+
+
+def spread(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
+    """One panel per column: a dot for each seed, the mean with its 95 % interval, and the line of no difference."""
+    own = next(name for name in order(lines["series"]) if item.role(name) == "own")
+    others = [name for name in order(lines["series"]) if name != own]
+
+    def paint(axes: Axes, part: pd.DataFrame) -> None:
+        axes.axvline(0, color=INK, linewidth=0.8, zorder=1)
+        for row, other in enumerate(others):
+            _lead_row(axes, row, lead_over(part, part["column"].iloc[0], own, other))
+        axes.margins(x=0.08)
+        axes.xaxis.set_major_locator(MaxNLocator(6, prune="both"))  # labels at the ends would meet the next panel's
+
+    panels = by_column(lines, paint, x=f"{own} minus the other row (points)", grid="x",
+                       rows=[f"minus {other}" for other in others])  # fmt: skip
+    legend = {"one seed": ONE_SEED, "mean, 95 % interval without 0": Look(BLUE, "D"),
+              "interval with 0: within noise": Look(QUIET, "D", hollow=True)}  # fmt: skip
+    return facets(panels, 0.75 + 0.42 * len(others), least=1.6, sharex=True, sharey=True, legend=legend,
+                  head=headline(item, lines, profile, "paired by seed"))  # fmt: skip
+
+
+def _lead_row(axes: Axes, row: int, found: Lead) -> None:
+    color = BLUE if found.clear else QUIET
+    seed_dots(axes, found.points, np.full(len(found.points), row + 0.24), color)
+    text = f"{found.mean:+.1f}"
+    if not np.isnan(found.half):
+        low, high = found.mean - found.half, found.mean + found.half
+        axes.plot([low, high], [row, row], "-", color=color, linewidth=1.6, solid_capstyle="butt")
+        text += f" [{low:.1f}, {high:.1f}]"
+    axes.plot(found.mean, row, "D", color=color, markerfacecolor=color if found.clear else "white", markersize=5)
+    axes.annotate(text.replace("-", "−"), (found.mean, row), (0, 5), textcoords="offset points", ha="center",
+                  va="bottom", fontsize=6.5, bbox=_GROUND)  # fmt: skip
+    axes.axhline(row + 0.5, color=FAINT, linewidth=0.4)

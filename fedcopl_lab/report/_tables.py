@@ -53,13 +53,10 @@ def table(numbers: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
     Shown in notebook ``fedcopl_main_table1``.
     """
     cells = summary(numbers, metric)
-    rows, columns = order(cells["series"]), order(cells["column"])
-    texts = {
-        (line["series"], line["column"]): mean_std(line["mean"], line["std"], metric)
-        for line in cells.to_dict("records")
-    }
-    wide = [[texts.get((row, column), "–") for column in columns] for row in rows]
-    return pd.DataFrame(wide, index=pd.Index(rows, name=metric_name(metric, item_in(numbers))), columns=columns)
+    texts = [mean_std(mean, std, metric) for mean, std in zip(cells["mean"], cells["std"], strict=True)]
+    wide = cells.assign(text=texts).pivot(index="series", columns="column", values="text").fillna("–")
+    wide = wide.reindex(index=order(cells["series"]), columns=order(cells["column"]))
+    return wide.rename_axis(index=metric_name(metric, item_in(numbers)), columns=None)
 
 
 def seeds_text(numbers: pd.DataFrame) -> str:
@@ -73,11 +70,6 @@ def seeds_text(numbers: pd.DataFrame) -> str:
 def item_in(numbers: pd.DataFrame) -> Item | None:
     """The item that the lines are of; None for numbers of no item."""
     return next((item for item in ITEMS if item.id == numbers["item"].iloc[0]), None)
-
-
-def rivals(cells: pd.DataFrame, item: Item | None) -> pd.DataFrame:
-    """The rows that compete; what all others are read against does not."""
-    return cells[[item is None or item.role(series) != "reference" for series in cells["series"]]]
 
 
 @dataclass(frozen=True)
@@ -99,9 +91,6 @@ class Lead:
         """Whether the interval leaves out zero."""
         return bool(abs(self.mean) > self.half)
 
-    def __repr__(self) -> str:
-        return f"Lead({self.mean:+.2f} ± {self.half:.2f} points, {len(self.points)} seeds)"
-
 
 def lead_over(lines: pd.DataFrame, column: str, own: str, other: str, metric: str = "accuracy") -> Lead:
     """One row minus another in one column after the last round, in points of accuracy."""
@@ -119,8 +108,10 @@ def clear_best(numbers: pd.DataFrame, metric: str, item: Item | None) -> set[tup
     Beyond noise: the 95 % interval of the difference, paired by seed, leaves out 0; a single run is never ahead.
     What all others are read against, as SAGE's fully labelled reference, does not compete.
     """
-    found = set[tuple[str, str]]()
-    for column, cells in rivals(summary(numbers, metric), item).groupby("column", sort=False):
+    found, rivals = set[tuple[str, str]](), summary(numbers, metric)
+    if item is not None:
+        rivals = rivals[[item.role(series) != "reference" for series in rivals["series"]]]
+    for column, cells in rivals.groupby("column", sort=False):
         best = str(cells["series"].iloc[int(cells["mean"].argmax())])
         others = [name for name in cells["series"] if name != best]
         if others and all(lead_over(numbers, str(column), best, name, metric).clear for name in others):
@@ -147,13 +138,9 @@ def same_printed(item: Item, lines: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def to_latex(
-    numbers: pd.DataFrame,
-    metric: str = "accuracy",
-    caption: str = "",
-    label: str = "",
-    marked: bool = True,
+    numbers: pd.DataFrame, metric: str = "accuracy", caption: str = "", label: str = "", marked: bool = True,
     corner: str = "",
-) -> str:
+) -> str:  # fmt: skip
     r"""The table for a paper: booktabs, mean ± std, bold where a row is clearly the best of its column.
 
     A row is in bold only where it is ahead of every other one beyond noise, as :func:`clear_best` says. A single row
@@ -176,37 +163,23 @@ def to_latex(
 
     Shown in notebook ``fedcopl_main_table1``.
     """
-    texts = table(numbers, metric)
-    best = clear_best(numbers, metric, item_in(numbers)) if marked else set()
-    cells = pd.DataFrame(
-        {column: {row: _marked(str(texts.loc[row, column]), (row, column) in best) for row in texts.index}
-         for column in texts.columns}
-    )  # fmt: skip
-    if len(cells) == 1 and len(cells.columns) > _ACROSS_UP_TO:
-        cells = cells.T
-    else:
-        corner = ""
+    cells = table(numbers, metric).map(escape_latex)
+    for row, column in clear_best(numbers, metric, item_in(numbers)) if marked else ():
+        cells.at[row, column] = rf"\textbf{{{cells.at[row, column]!s}}}"
+    turned = len(cells) == 1 and len(cells.columns) > _ACROSS_UP_TO
+    cells, corner = (cells.T, corner) if turned else (cells, "")
     body = [" & ".join([escape_latex(str(row)), *line]) + r" \\"
             for row, line in zip(cells.index, cells.to_numpy().tolist(), strict=True)]  # fmt: skip
     lines = [
-        r"\begin{table}[t]",
-        r"\centering",
+        r"\begin{table}[t]", r"\centering",
         rf"\caption{{{escape_latex(caption)}}}" if caption else "",
         rf"\label{{{label}}}" if label else "",
         rf"\begin{{tabular}}{{l{'c' * len(cells.columns)}}}",
-        r"\toprule",
-        " & ".join(escape_latex(str(column)) for column in (corner, *cells.columns)) + r" \\",
-        r"\midrule",
-        *body,
-        r"\bottomrule",
-        r"\end{tabular}",
-        r"\end{table}",
-    ]
+        r"\toprule", " & ".join(escape_latex(str(column)) for column in (corner, *cells.columns)) + r" \\",
+        r"\midrule", *body,
+        r"\bottomrule", r"\end{tabular}", r"\end{table}",
+    ]  # fmt: skip
     return "\n".join(line for line in lines if line) + "\n"
-
-
-def _marked(text: str, bold: bool) -> str:
-    return rf"\textbf{{{escape_latex(text)}}}" if bold else escape_latex(text)
 
 
 _SORTED_FROM = 8  # rows: so many are methods to rank, fewer have an order of their own

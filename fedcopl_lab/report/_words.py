@@ -89,9 +89,6 @@ class Setting:
         named = "ResNet" in self.clip or "CLIP" in self.clip
         return f"{self.profile}: {self.dataset}, {self.clip}{'' if named else ' CLIP'}"
 
-    def __repr__(self) -> str:
-        return f"Setting({self.short}, K = {self.clients})"
-
 
 def item_of(item: Item | str) -> Item:
     """The item itself, or the one of that id or source."""
@@ -127,9 +124,7 @@ def cells_of(item: Item, profile: str, lines: pd.DataFrame) -> list[Cell]:
 def set_name(name: str) -> str:
     """A data set or a part of one, spelled for reading."""
     whole, colon, _ = name.partition(":")
-    if colon and whole in _DATASETS:
-        return f"{_DATASETS[whole]} (part)"
-    return _DATASETS.get(name, name)
+    return f"{_DATASETS[whole]} (part)" if colon and whole in _DATASETS else _DATASETS.get(name, name)
 
 
 def row_name(series: str) -> str:
@@ -142,6 +137,12 @@ def paper_of(item: Item) -> str:
     return PAPERS.get(item.id.split("_")[0], "Ours")
 
 
+def check_columns(name: str, table: pd.DataFrame, columns: Iterable[str], remedy: str) -> None:
+    """Refuse a table without some of these columns."""
+    if missing := [column for column in columns if column not in table.columns]:
+        raise FedCoPLError(f"the {name} lack the columns {', '.join(missing)}; {remedy}")
+
+
 def lines_of(item: Item | str, numbers: pd.DataFrame, profile: str, metrics: Iterable[str] = ()) -> pd.DataFrame:
     """The lines of one item, checked, in its order, and with what each of them is from.
 
@@ -149,11 +150,8 @@ def lines_of(item: Item | str, numbers: pd.DataFrame, profile: str, metrics: Ite
         FedCoPLError: columns are missing, the item or a metric has no line, or a value is not a number.
     """
     name = item_of(item).id
-    missing = [column for column in VALUE_COLUMNS if column not in numbers.columns and column != "key"]
-    if missing:
-        raise FedCoPLError(
-            f"the numbers lack the columns {', '.join(missing)}; pass what collect() or measured() gives"
-        )
+    wanted = (column for column in VALUE_COLUMNS if column != "key")
+    check_columns("numbers", numbers, wanted, "pass what collect() or measured() gives")
     lines = numbers[numbers["item"] == name]
     for metric in metrics:
         if metric not in set(lines["metric"]):
@@ -203,8 +201,7 @@ def metric_name(metric: str, item: Item | None = None) -> str:
 def axis_name(metric: str, item: Item | None = None) -> str:
     """A metric as the name of an axis, in two lines where it is long; without an item, as the papers print it."""
     if metric == "accuracy":
-        kind = "" if item is None else "test " if paper_of(item) == "SAGE" else "client-mean "
-        return f"{kind}accuracy (%)"
+        return ("" if item is None else "test " if paper_of(item) == "SAGE" else "client-mean ") + "accuracy (%)"
     return metric_name(metric).replace(", ", ",\n") + unit(metric)
 
 
@@ -225,10 +222,6 @@ def scale(metric: str) -> float:
 
 def mean_std(mean: float, std: float, metric: str = "accuracy") -> str:
     """``78.6 ± 1.4``: percent with one decimal for accuracies, three digits otherwise; no ± for one seed."""
-    digits = _digits(metric)
+    digits = 1 if is_share(metric) else 0 if metric in _COUNTS else 3
     text = f"{mean * scale(metric):,.{digits}f}"
     return text if pd.isna(std) else f"{text} ± {std * scale(metric):.{digits}f}"
-
-
-def _digits(metric: str) -> int:
-    return 1 if is_share(metric) else 0 if metric in _COUNTS else 3

@@ -66,45 +66,19 @@ def sheet() -> Sheet:
 INK, QUIET, FAINT, PAPER_TINT = "#1b1b1b", "#6a6a6a", "#d9d9d9", "#f4f1ea"
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072b2", "#d55e00", "#007a5a", "#8a4f7d", "#56b4e9"
 
+_TICKS = {"labelsize": 7, "color": QUIET, "labelcolor": INK, "major.width": 0.6, "major.size": 2.5}
 _RC: dict[str, Any] = {
-    "figure.dpi": 110,
-    "figure.facecolor": "white",
-    "figure.titlesize": 8,
-    "savefig.facecolor": "white",
-    "font.size": 8,
-    "axes.titlesize": 8,
-    "axes.titleweight": "regular",
-    "axes.labelsize": 8,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": QUIET,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.unicode_minus": True,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "xtick.color": QUIET,
-    "ytick.color": QUIET,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.major.size": 2.5,
-    "ytick.major.size": 2.5,
-    "grid.color": "#e6e6e6",
-    "grid.linewidth": 0.5,
-    "text.color": INK,
-    "legend.fontsize": 7,
-    "legend.frameon": False,
-    "legend.handlelength": 2.2,
-    "lines.linewidth": 1.3,
-    "lines.markersize": 4.2,
-    "pdf.fonttype": 42,  # embed TrueType, as conference checkers ask
-    "ps.fonttype": 42,
+    "figure.dpi": 110, "figure.facecolor": "white", "savefig.facecolor": "white",
+    "font.size": 8, "figure.titlesize": 8, "axes.titlesize": 8, "axes.titleweight": "regular", "axes.labelsize": 8,
+    "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": QUIET, "axes.linewidth": 0.6,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "axes.unicode_minus": True,
+    "grid.color": "#e6e6e6", "grid.linewidth": 0.5, "lines.linewidth": 1.3, "lines.markersize": 4.2,
+    "legend.fontsize": 7, "legend.frameon": False, "legend.handlelength": 2.2,
+    "pdf.fonttype": 42, "ps.fonttype": 42,  # embed TrueType, as conference checkers ask
     "svg.fonttype": "path",  # letters as outlines: the same where DejaVu Sans is not installed
     "svg.hashsalt": "fedcopl_lab",
-}
+    **{f"{axis}tick.{name}": value for axis in "xy" for name, value in _TICKS.items()},
+}  # fmt: skip
 _MACHINE_SETTINGS = ("backend", "interactive", "toolbar", "timezone", "date.epoch", "tk.", "webagg.", "keymap.",
                      "savefig.directory", "docstring", "figure.max_open_warning", "mpl_toolkits.")  # fmt: skip
 
@@ -191,19 +165,18 @@ class SteadyLayout(ConstrainedLayoutEngine):
     def execute(self, fig: Figure) -> None:
         """Lay the figure out, then round every place to a billionth of the figure."""
         super().execute(fig)
-        for part in _with_subfigures(fig):
-            if part is not fig:
-                part._redo_transform_rel_fig(bbox=_rounded(part.bbox_relative))
+        for part in _subfigures(fig):
+            part._redo_transform_rel_fig(bbox=_rounded(part.bbox_relative))
         for axes in fig.axes:
             if axes.get_in_layout():
                 axes.set_position(_rounded(axes.get_position(original=True)))
                 axes.set_in_layout(True)  # set_position takes the axes out of the layout
 
 
-def _with_subfigures(figure: Any) -> Iterator[Any]:
-    yield figure
+def _subfigures(figure: Any) -> Iterator[Any]:
     for part in figure.subfigs:
-        yield from _with_subfigures(part)
+        yield part
+        yield from _subfigures(part)
 
 
 def _rounded(box: Any) -> Bbox:
@@ -238,9 +211,8 @@ def style(drawn_for: Sheet | None = None) -> Iterator[None]:
 
     Shown in notebook ``00_quickstart``.
     """
-    plain: dict[Any, Any] = {
-        name: value for name, value in mpl.rcParamsDefault.items() if not name.startswith(_MACHINE_SETTINGS)
-    }
+    default: dict[Any, Any] = dict(mpl.rcParamsDefault.items())
+    plain = {name: value for name, value in default.items() if not name.startswith(_MACHINE_SETTINGS)}
     now = drawn_for or sheet()
     token = _SHEET.set(now)
     try:
@@ -260,14 +232,10 @@ def new_figure(width: float, height: float) -> Picture:
 
 def file_bytes(figure: Figure, kind: str, dpi: int = 200) -> bytes:
     """The picture as PDF, PNG or SVG without dates or versions: the same numbers give the same bytes."""
-    metadata: dict[str, dict[str, Any]] = {
-        "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
-        "png": {"Software": None},
-        "svg": {"Date": None, "Creator": None},
-    }
+    left_out = {"pdf": ("CreationDate", "Producer", "Creator"), "png": ("Software",), "svg": ("Date", "Creator")}
     stream = io.BytesIO()
     with style(getattr(figure, "sheet", None)):
-        figure.savefig(stream, format=kind, dpi=dpi, metadata=metadata[kind])
+        figure.savefig(stream, format=kind, dpi=dpi, metadata=dict.fromkeys(left_out[kind]))
     return stream.getvalue()
 
 
@@ -283,11 +251,9 @@ def light_png(figure: Figure, dpi: int) -> bytes:
 def text_width(text: str, size: float = 7.0, weight: str = "normal") -> float:
     """Inches that a text takes in the fonts that are set; its longest line, if it has several."""
     font = FontProperties(size=size, weight=weight)
-    lines = text.split("\n") or [""]
-    widths = [
-        text_to_path.get_text_width_height_descent(line, font, bool(is_math_text(line)))[0] for line in lines if line
-    ]
-    return max(widths, default=0.0) / 72
+    lines = filter(None, text.split("\n"))
+    sizes = [text_to_path.get_text_width_height_descent(line, font, bool(is_math_text(line))) for line in lines]
+    return max((width for width, _, _ in sizes), default=0.0) / 72
 
 
 def fold(text: str, inches: float, size: float = 7.0) -> str:
