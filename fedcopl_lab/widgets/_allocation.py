@@ -106,26 +106,20 @@ class AllocationScene(Scene[AllocationParams]):
         scores = self.catalogue[params.dataset]
         client, names = scores.client(params.client), scores.class_names
         if not 0 <= params.label < len(names):
-            raise FedCoPLError(
-                f"label={params.label} is no class of {params.dataset}; its classes are 0 to {len(names) - 1}: "
-                "move the class slider back"
-            )
+            raise FedCoPLError(f"label={params.label} is no class of {params.dataset}; its classes are "
+                               f"0 to {len(names) - 1}: move the class slider back")  # fmt: skip
         filtered = [filter_confident(logits, params.q_conf, params.q_ent) for logits in scores.logits]
         counts = torch.stack([one.counts for one in filtered])
         counts[client, params.label] += params.added
         allocation = allocate(counts, params.mode, n_train=scores.n_train, phase=0)
         selected = [select_top(*own) for own in zip(scores.logits, allocation.quota, strict=True)]
         return SimpleNamespace(
-            built_for=names,
-            counts=counts.numpy(),
-            quota=allocation.quota.numpy(),
-            kept=counts.sum(dim=0).numpy(),
-            asked=allocation.quota.sum(dim=0).numpy(),
+            built_for=names, mode=params.mode, budget=allocation.per_class,
+            counts=counts.numpy(), kept=counts.sum(dim=0).numpy(),
+            quota=allocation.quota.numpy(), asked=allocation.quota.sum(dim=0).numpy(),
             found=np.sum([labels.counts(len(names)).numpy() for labels in selected], axis=0),
-            budget=allocation.per_class,
-            mode=params.mode,
             fallback=any(one.fallback for one in filtered),
-        )
+        )  # fmt: skip
 
     def _build(self, values: SimpleNamespace) -> None:
         names = values.built_for
@@ -143,13 +137,10 @@ class AllocationScene(Scene[AllocationParams]):
         self._gaps = [axes.text(0, 0, "", **look) for _ in x] if len(x) <= 24 else []
         look = {"ha": "left", "va": "center", "fontsize": 7.5, "transform": axes.get_yaxis_transform()}
         self._budget_text = axes.text(1.008, 0, "", **look)
-        square: dict[str, Any] = {"linestyle": "none", "marker": "s", "markersize": 6}
-        handles = [
-            Line2D([], [], label=label, markerfacecolor=face, markeredgecolor=edge, **square)
-            for face, edge, label in _LEGEND
-        ]
-        place: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1.005, 0.97)}
-        axes.legend(handles=handles, ncols=4, handletextpad=0.1, columnspacing=1.2, **place)
+        handles = [Line2D([], [], label=label, linestyle="none", marker="s", markersize=6, markerfacecolor=face,
+                          markeredgecolor=edge) for face, edge, label in _LEGEND]  # fmt: skip
+        axes.legend(handles=handles, ncols=4, handletextpad=0.1, columnspacing=1.2, loc="lower right",
+                    bbox_to_anchor=(1.005, 0.97))  # fmt: skip
 
     def _update(self, values: SimpleNamespace) -> None:
         top = float(max(values.counts.max(), values.quota.max()))
@@ -172,24 +163,22 @@ class AllocationScene(Scene[AllocationParams]):
         self._budget_text.set(y=budget, text=f"M = {budget:g}" if has_budget else "")
 
     def _describe(self, values: SimpleNamespace) -> Readout:
-        kept, asked, found, budget = values.kept, values.asked, values.found, values.budget
-        names = values.built_for
+        kept, asked, found, budget, names = values.kept, values.asked, values.found, values.budget, values.built_for
         gaps = {} if budget is None else dict(zip(names, (kept - budget).round(1).tolist(), strict=True))
-        over = [name for name, gap in sorted(gaps.items(), key=lambda one: -one[1]) if gap > 0]
-        under = [name for name, gap in sorted(gaps.items(), key=lambda one: one[1]) if gap < 0]
+        over = [name for name in sorted(gaps, key=gaps.__getitem__, reverse=True) if gaps[name] > 0]
+        under = [name for name in sorted(gaps, key=gaps.__getitem__) if gaps[name] < 0]
         text = f"Every client keeps its own counts, {int(kept.sum())} images; no class has a budget."
         if budget is not None:
-            text = (
-                f"M = {budget:.4g} images per class. Over-fed by the filters: {_listed(over)}; under-fed: "
-                f"{_listed(under)}. The server asks for {int(asked.sum())} images, the clients find {int(found.sum())}."
-            )
+            text = (f"M = {budget:.4g} images per class. Over-fed by the filters: {_listed(over)}; "
+                    f"under-fed: {_listed(under)}. The server asks for {int(asked.sum())} images, "
+                    f"the clients find {int(found.sum())}.")  # fmt: skip
         unseen = [name for name, count in zip(names, kept, strict=True) if not count]
         note = f"No client kept an image of {_listed(unseen)}: the formula is 0/0 there." if unseen and gaps else ""
         if values.fallback:
             note += " At least one client's filters kept nothing, and its most confident images stand in."
-        sums = {"kept": kept.tolist(), "quota": asked.tolist(), "selected": found.tolist()}
-        more = {"per_class": budget, "over_fed": over, "under_fed": under, "mode": values.mode}
-        return Readout(text, sums | more, note.strip())
+        numbers = {"kept": kept.tolist(), "quota": asked.tolist(), "selected": found.tolist(),
+                   "per_class": budget, "over_fed": over, "under_fed": under, "mode": values.mode}  # fmt: skip
+        return Readout(text, numbers, note.strip())
 
 
 def _listed(names: list[str], at_most: int = 6) -> str:

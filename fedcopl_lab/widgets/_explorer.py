@@ -22,22 +22,19 @@ _LOOK: dict[str, Any] = {"style": {"description_width": "130px"}, "layout": {"wi
 
 def slider(label: str, value: Number, low: Number, high: Number, step: Number, tip: str, digits: int = 2) -> Any:
     """A number that moves by the arrow keys."""
-    bounds = {"value": value, "min": low, "max": high, "step": step}
-    shown = {"description": label, "tooltip": tip, "readout_format": f".{digits}f"}
-    return ipywidgets.FloatSlider(continuous_update=True, **bounds, **shown, **_LOOK)
+    return ipywidgets.FloatSlider(value, min=low, max=high, step=step, description=label, tooltip=tip,
+                                  readout_format=f".{digits}f", **_LOOK)  # fmt: skip
 
 
 def log_slider(label: str, value: Number, low: Number, high: Number, step: Number, tip: str) -> Any:
     """A positive number that moves by equal factors; ``low``, ``high`` and ``step`` are powers of ten."""
-    bounds = {"value": value, "base": 10, "min": low, "max": high, "step": step}
-    shown = {"description": label, "tooltip": tip, "readout_format": ".3g"}
-    return ipywidgets.FloatLogSlider(continuous_update=True, **bounds, **shown, **_LOOK)
+    return ipywidgets.FloatLogSlider(value, base=10, min=low, max=high, step=step, description=label, tooltip=tip,
+                                     readout_format=".3g", **_LOOK)  # fmt: skip
 
 
 def int_slider(label: str, value: int, low: int, high: int, tip: str) -> Any:
     """A whole number that moves by the arrow keys."""
-    bounds = {"value": value, "min": low, "max": high}
-    return ipywidgets.IntSlider(continuous_update=True, description=label, tooltip=tip, **bounds, **_LOOK)
+    return ipywidgets.IntSlider(value, min=low, max=high, description=label, tooltip=tip, **_LOOK)
 
 
 def dropdown(label: str, value: Any, options: Iterable[Any], tip: str) -> Any:
@@ -73,26 +70,18 @@ class Explorer(Generic[P]):
     """
 
     def __init__(
-        self,
-        name: str,
-        scene: Scene[P],
-        params: P,
-        controls: Mapping[str, Any],
-        extra: tuple[Any, ...] = (),
-        settle: Callable[[P], P] | None = None,
-        adapt: Callable[[P], None] | None = None,
-    ) -> None:
+        self, name: str, scene: Scene[P], params: P, controls: Mapping[str, Any], extra: tuple[Any, ...] = (),
+        settle: Callable[[P], P] | None = None, adapt: Callable[[P], None] | None = None,
+    ) -> None:  # fmt: skip
         self.name, self.controls, self._scene = name, dict(controls), scene
-        self._settle, self._adapt = settle, adapt
-        self._painter = PngPainter(scene.figure)
+        self._settle, self._adapt, self._setting_controls = settle, adapt, False
+        self._painter, self._readout = PngPainter(scene.figure), Readout("")
         self._params: P = params
         self._drawn: P | None = None
-        self._readout = Readout("")
-        self._setting_controls = False
         self.error: Exception | None = None
         self.message = ""
-        width = f"{round(WIDTH * DPI)}px"
-        self._picture = ipywidgets.Image(format="png", layout={"max_width": "100%", "width": width})
+        layout = {"max_width": "100%", "width": f"{round(WIDTH * DPI)}px"}
+        self._picture = ipywidgets.Image(format="png", layout=layout)
         self._words, self._alert = ipywidgets.HTML(), ipywidgets.HTML()
         rows = ipywidgets.HBox([*self.controls.values(), *extra], layout={"flex_flow": "row wrap"})
         self.box = ipywidgets.VBox([rows, self._picture, self._words, self._alert])
@@ -190,8 +179,7 @@ class Explorer(Generic[P]):
             reason = f"{error}." if known else f"This could not be drawn ({type(error).__name__}: {error})."
             self._say(f"{reason} The picture shows the settings before.")
             return False
-        self.error = None
-        self._drawn, self._readout = params, readout
+        self.error, self._drawn, self._readout = None, params, readout
         self._picture.value = picture
         self._words.value = f'<div role="status" aria-live="polite">{html.escape(readout.text)}</div>'
         self._say(readout.note)

@@ -94,8 +94,7 @@ class KappaScene(Scene[KappaParams]):
 
     def _compute(self, params: KappaParams, previous: KappaParams | None) -> SimpleNamespace:
         here = self.scores.step(params.step)
-        logits = self.scores.local[here], self.scores.global_[here]
-        true = self.scores.true[here]
+        logits, true = (self.scores.local[here], self.scores.global_[here]), self.scores.true[here]
         if not 0 <= params.image < len(true):
             raise FedCoPLError(f"image={params.image} is not in this batch; its images are 0 to {len(true) - 1}")
         labels = {
@@ -110,22 +109,15 @@ class KappaScene(Scene[KappaParams]):
         alone = corrected.used & differ & ~confident
         decided = (~corrected.used, corrected.used & ~differ, alone, disputed & local_leads, disputed & ~local_leads)
         return SimpleNamespace(
-            built_for=self.scores.class_names,
-            params=params,
-            gap=(p_local.amax(dim=1) - p_global.amax(dim=1)).abs().numpy(),
-            weight=corrected.weight.numpy(),
+            built_for=self.scores.class_names, params=params,
+            gap=(p_local.amax(dim=1) - p_global.amax(dim=1)).abs().numpy(), weight=corrected.weight.numpy(),
             decided={name: mask.numpy() for name, mask in zip(_DECIDED_BY, decided, strict=True)},
-            p_local=p_local.numpy(),
-            p_global=p_global.numpy(),
-            target=corrected.target.numpy(),
-            used=corrected.used.numpy(),
-            true=true.numpy(),
+            p_local=p_local.numpy(), p_global=p_global.numpy(),
+            target=corrected.target.numpy(), used=corrected.used.numpy(), true=true.numpy(),
             images=self.scores.images[here].permute(0, 2, 3, 1).numpy(),
-            true_mass={
-                name: float(one.target.gather(1, true[:, None])[one.used].mean()) if one.used.any() else None
-                for name, one in labels.items()
-            },
-        )
+            true_mass={name: float(one.target.gather(1, true[:, None])[one.used].mean()) if one.used.any() else None
+                       for name, one in labels.items()},
+        )  # fmt: skip
 
     def _build(self, values: SimpleNamespace) -> None:
         axes = panel(self.figure, (0.065, 0.455, 0.47, 0.46), xlim=(-0.02, 1), ylim=(-0.03, 1.04))
@@ -140,13 +132,10 @@ class KappaScene(Scene[KappaParams]):
             edge = QUIET if color == FAINT else "white"
             (self._dots[name],) = axes.plot([], [], marker=marker, color=color, label=name, markeredgecolor=edge, **dot)
         axes.legend(loc="upper right")
-        axes = panel(
-            self.figure, (0.665, 0.80, 0.315, 0.115), "Views of the batch, by who decides their label", grid=""
-        )
+        title = "Views of the batch, by who decides their label"
+        self._batch = axes = panel(self.figure, (0.665, 0.80, 0.315, 0.115), title, grid="", ylim=(-0.5, 0.5))
         axes.set_axis_off()
-        axes.set_ylim(-0.5, 0.5)
         colors, zeros = [color for color, _ in _DECIDED_BY.values()], [0] * len(_DECIDED_BY)
-        self._batch = axes
         self._counts = axes.barh(zeros, zeros, 0.8, linewidth=0.6, edgecolor="white", color=colors)
         self._count_texts = [axes.text(0, 0, "", ha="center", va="center", fontsize=7.5) for _ in zeros]
         axes = panel(self.figure, (0.665, 0.455, 0.315, 0.22), "Mean weight of the true class in the labels (%)", "x")

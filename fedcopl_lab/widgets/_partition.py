@@ -13,13 +13,10 @@ from fedcopl_lab.widgets._panels import Bubbles, every_few, nice_top, panel
 from fedcopl_lab.widgets._redraw import Readout, Scene
 
 SCHEMES = {
-    "Dirichlet β (FedCoPL)": "dirichlet",
-    "quantity s (FedCoPL)": "quantity",
-    "even, IID (FedCoPL)": "iid",
-    "Dirichlet α (SAGE)": "sage dirichlet",
-    "pairs of clients α (SAGE)": "sage pairwise_balanced",
+    "Dirichlet β (FedCoPL)": "dirichlet", "quantity s (FedCoPL)": "quantity", "even, IID (FedCoPL)": "iid",
+    "Dirichlet α (SAGE)": "sage dirichlet", "pairs of clients α (SAGE)": "sage pairwise_balanced",
     "even, IID (SAGE)": "sage iid",
-}
+}  # fmt: skip
 """What the control calls the schemes, and their names in :class:`PartitionParams`."""
 _READ_BY = {
     "beta": ("dirichlet",),
@@ -141,11 +138,8 @@ class PartitionScene(Scene[PartitionParams]):
             built_for=federation.dataset.class_names,
             parts=("unlabelled images", "labelled images") if is_sage else ("training images", "test images"),
             pair="labelled and unlabelled" if is_sage else "training and test",
-            train=train,
-            other=other,
-            skew=heterogeneity(train, other),
-            redraws=federation.redraws,
-        )
+            train=train, other=other, skew=heterogeneity(train, other), redraws=federation.redraws,
+        )  # fmt: skip
 
     def _build(self, values: SimpleNamespace) -> None:
         boxes = (0.05, 0.365, 0.445, 0.58), (0.55, 0.365, 0.445, 0.58)

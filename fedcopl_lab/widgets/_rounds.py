@@ -24,12 +24,8 @@ _BOXES = {"clients": (0.065, 0.565, 0.415, 0.36), "rounds": (0.065, 0.1, 0.415, 
 _TO_HUNDRED: dict[str, Any] = {"ylim": (0, 124), "yticks": range(0, 101, 20)}  # room for a legend above 100 %
 _DRIFT = {"text prompt": ("drift_text",), "visual prompt": ("drift_visual",)}
 _GAPS = {"views labelled differently": ("both", "agreement"), "mean confidence gap": ("both", "gap")}
-_DECIDED_BY = {
-    "local label, undisputed": FAINT,
-    "local label leads a dispute": ORANGE,
-    "global label leads a dispute": BLUE,
-    "global model alone": GREEN,
-}
+_DECIDED_BY = {"local label, undisputed": FAINT, "local label leads a dispute": ORANGE,
+               "global label leads a dispute": BLUE, "global model alone": GREEN}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -126,19 +122,13 @@ class RoundScene(Scene[RoundParams]):
         history = self.history(params.run)
         last = len(history.rows)
         if not 1 <= params.round <= last:
-            raise FedCoPLError(
-                f"round={params.round} is not in {params.run}; its rounds are 1 to {last}: move the slider"
-            )
-        rows = history.per_client()
+            raise FedCoPLError(f"round={params.round} is not in {params.run}; its rounds are 1 to {last}: "
+                               "move the slider")  # fmt: skip
+        rows, place = history.per_client(), params.round - 1
         return SimpleNamespace(
-            built_for=params.run,
-            history=history,
-            place=params.round - 1,
-            rounds=np.arange(1, last + 1),
-            is_sage=history.has("both", "agreement"),
-            clients=rows[params.round - 1],
-            per_client=100 * np.array(rows, dtype=float),
-        )
+            built_for=params.run, history=history, place=place, rounds=np.arange(1, last + 1),
+            is_sage=history.has("both", "agreement"), clients=rows[place], per_client=100 * np.array(rows, dtype=float),
+        )  # fmt: skip
 
     def _build(self, values: SimpleNamespace) -> None:
         history, rounds, is_sage = values.history, values.rounds, values.is_sage
@@ -244,9 +234,8 @@ class RoundScene(Scene[RoundParams]):
             made, now, before = history.selected(place)
             gained, lost = (int(change.clamp(min=0).sum()) for change in (now - before, before - now))
             numbers |= {"labels_made_in": made + 1, "labels": int(now.sum()), "changed": gained + lost}
-            parts.append(
-                f"{int(now.sum())} pseudo-labels since round {made + 1}, {gained} gained and {lost} lost there"
-            )
+            labels = f"{int(now.sum())} pseudo-labels since round {made + 1}"
+            parts.append(f"{labels}, {gained} gained and {lost} lost there")
         elif values.is_sage:
             counts = [int(part[place]) for part in _decided(history)]
             numbers |= dict(zip(("local", "disputed_local", "disputed_global", "global_alone"), counts, strict=True))

@@ -69,16 +69,13 @@ class Scores:
     def client(self, number: int) -> int:
         """The number, if there is such a client."""
         if not 0 <= number < len(self.logits):
-            raise FedCoPLError(
-                f"client={number} does not exist in {self.name}; its clients are 0 to {len(self.logits) - 1}: "
-                "move the client slider back"
-            )
+            raise FedCoPLError(f"client={number} does not exist in {self.name}; its clients are 0 to "
+                               f"{len(self.logits) - 1}: move the client slider back")  # fmt: skip
         return number
 
     def __repr__(self) -> str:
-        return (
-            f"Scores({self.name}: {len(self.logits)} clients, {self.n_train} images, {len(self.class_names)} classes)"
-        )
+        clients, classes = len(self.logits), len(self.class_names)
+        return f"Scores({self.name}: {clients} clients, {self.n_train} images, {classes} classes)"
 
 
 class Catalogue(dict[str, Scores]):
@@ -145,24 +142,17 @@ class WeakViewScores:
         if not isinstance(config, SageConfig) or not RECIPES[config.method].uses_global:
             raise FedCoPLError(f"{config.label} has no global model beside the local one; pass a run of SAGE")
         if not run.complete or not 0 <= client < config.n_clients:
-            raise FedCoPLError(
-                f"run {run.key} has clients 0 to {config.n_clients - 1} and must be complete; client={client} of a run "
-                f"that {'is' if run.complete else 'is not'} complete was asked for"
-            )
+            told = "is" if run.complete else "is not"
+            raise FedCoPLError(f"run {run.key} has clients 0 to {config.n_clients - 1} and must be complete; "
+                               f"client={client} of a run that {told} complete was asked for")  # fmt: skip
         setting = SemiSetting.of(config, run.split)
         state = SemiState.from_tensors(run.load_state(), config.device)
         noted = LocalTask(setting, RECIPES[config.method], client, state.round, state.model).run().noted
         assert noted is not None
         assert noted.global_ is not None
         places = setting.pool(client)[noted.places]
-        return cls(
-            local=noted.local.cpu(),
-            global_=noted.global_.cpu(),
-            true=setting.labels[places].cpu(),
-            images=setting.images[places].cpu(),
-            class_names=tuple(setting.dataset.class_names),
-            batch=config.unlabelled_batch_size,
-        )
+        return cls(noted.local.cpu(), noted.global_.cpu(), setting.labels[places].cpu(), setting.images[places].cpu(),
+                   tuple(setting.dataset.class_names), config.unlabelled_batch_size)  # fmt: skip
 
     @property
     def steps(self) -> int:

@@ -122,22 +122,15 @@ class ThresholdScene(Scene[ThresholdParams]):
         stages = ("true", "kept", "selected", "selected_right")
         true, kept, selected, right = (getattr(counts, stage)[client].numpy() for stage in stages)
         return SimpleNamespace(
-            built_for=scores.class_names,
-            client=client,
+            built_for=scores.class_names, client=client,
             odds=log_odds(logits).clamp(-4, 37).numpy(),
             nats=entropy(logits).clamp(min=_FEWEST_NATS).log10().numpy(),
             dots=[mask.numpy() for mask in (~now & ~before, now & before, now & ~before, before & ~now)],
-            tau1=filtered.confidence_threshold,
-            tau2=filtered.entropy_threshold,
-            fallback=filtered.fallback,
-            true=true,
-            kept=kept,
-            quota=phase.quota[client].numpy(),
-            selected=selected,
-            right=right,
+            tau1=filtered.confidence_threshold, tau2=filtered.entropy_threshold, fallback=filtered.fallback,
+            true=true, kept=kept, quota=phase.quota[client].numpy(), selected=selected, right=right,
             accuracies={stage: counts.accuracy(stage) for stage in _STAGES},
             distance=heterogeneity(true[None], kept[None]).train_test_variation,
-        )
+        )  # fmt: skip
 
     def _build(self, values: SimpleNamespace) -> None:
         labels = {"xlabel": "confidence (largest probability)", "ylabel": "entropy (nats)"}
