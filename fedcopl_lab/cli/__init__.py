@@ -84,30 +84,20 @@ def _import_plugin(name: str) -> str:
     try:
         importlib.import_module(name)
     except ImportError as error:
-        raise argparse.ArgumentTypeError(
-            f"{name} cannot be imported ({error}); expected a module of the current folder or an installed one"
-        ) from error
+        expected = "expected a module of the current folder or an installed one"
+        raise argparse.ArgumentTypeError(f"{name} cannot be imported ({error}); {expected}") from error
     return name
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="fedcopl-lab",
-        description="Open up FedCoPL and SAGE step by step, and get their tables and figures back.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--plugin",
-        type=_import_plugin,
-        action="append",
-        metavar="MODULE",
-        help="import a module first, in the current folder too, such as one that registers a method; may be repeated",
-    )
+    what = "Open up FedCoPL and SAGE step by step, and get their tables and figures back."
+    parser = argparse.ArgumentParser(prog="fedcopl-lab", description=what, epilog=EXAMPLES,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    plugin = "import a module first, in the current folder too, such as one that registers a method; may be repeated"
+    parser.add_argument("--plugin", type=_import_plugin, action="append", metavar="MODULE", help=plugin)
     parser.add_argument("--version", action="version", version=f"fedcopl-lab {__version__}")
-    commands = parser.add_subparsers(
-        title="commands", metavar="COMMAND", required=True, action=_LazyCommands, parser_class=argparse.ArgumentParser
-    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, action=_LazyCommands,
+                                     parser_class=argparse.ArgumentParser)  # fmt: skip
     for name, (text, _) in COMMANDS.items():
         commands.add_parser(name, help=text)
     return parser

@@ -47,8 +47,7 @@ def show_claims(options: argparse.Namespace) -> int:
         return 0
     print(f"profile {name}, {origin}")
     for group, rows in table.groupby("paper", sort=False):
-        print(f"\n{'FedCoPL' if group == 'fedcopl' else 'SAGE'}: {_counts(rows)}")
-        print(_lines(rows))
+        print(f"\n{'FedCoPL' if group == 'fedcopl' else 'SAGE'}: {_counts(rows)}\n{_lines(rows)}")
         from fedcopl_lab.report import many_tests  # with it comes all that draws
 
         if said := many_tests(rows):

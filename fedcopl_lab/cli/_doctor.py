@@ -26,21 +26,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def check_machine() -> int:
     """Print one line per check; 1 when something that ``make reproduce`` needs is missing."""
-    checks: list[tuple[str, Callable[[], str]]] = [
-        ("Python", _python),
-        ("packages", _packages),
-        ("torch and torchvision", _torch_pair),
-        ("GPU", _gpu),
-        ("data: digits", _digits),
-        ("data: papers' sets", _paper_sets),
-        ("weights: tiny", partial(_embedded, "tiny")),
-        ("weights: mini", partial(_embedded, "mini")),
-        ("weights: OpenAI CLIP", _openai_weights),
-        ("run store", _store),
-        ("disk", _disk),
-    ]
+    checks: dict[str, Callable[[], str]] = {
+        "Python": lambda: sys.version.split()[0], "packages": _packages, "torch and torchvision": _torch_pair,
+        "GPU": _gpu, "data: digits": _digits, "data: papers' sets": _paper_sets,
+        "weights: tiny": partial(_embedded, "tiny"), "weights: mini": partial(_embedded, "mini"),
+        "weights: OpenAI CLIP": _openai_weights, "run store": _store, "disk": _disk,
+    }  # fmt: skip
     failed = 0
-    for name, check in checks:
+    for name, check in checks.items():
         try:
             mark, text = "ok", check()
         except _MissingError as missing:
@@ -48,20 +41,13 @@ def check_machine() -> int:
         except Exception as error:  # whatever is broken, the other checks still have something to say
             mark, text, failed = "NO", " ".join(str(error).split()), failed + 1
         print(f"[{mark}] {name:<22} {text}")
-    print(
-        "\nEverything the smoke profile needs is there."
-        if not failed
-        else f"\n{failed} check(s) failed; see the lines marked NO."
-    )
+    failures = f"{failed} check(s) failed; see the lines marked NO."
+    print(f"\n{failures if failed else 'Everything the smoke profile needs is there.'}")
     return 1 if failed else 0
 
 
 class _MissingError(Exception):
     """Not there, and not needed for the smoke profile."""
-
-
-def _python() -> str:
-    return sys.version.split()[0]
 
 
 def _packages() -> str:
@@ -103,11 +89,10 @@ def _digits() -> str:
 def _paper_sets() -> str:
     from fedcopl_lab.data import known_manifests, state_of
 
-    states = {name: state_of(name) for name in known_manifests("dataset") if name != "digits"}
-    here = [name for name, state in states.items() if state == "here"]
-    if len(here) < len(states):
-        missing = ", ".join(name for name in states if name not in here)
-        raise _MissingError(f"{missing} not here; needed by the paper profile only: `fedcopl-lab data get NAME`")
+    missing = [name for name in known_manifests("dataset") if name != "digits" and state_of(name) != "here"]
+    if missing:
+        raise _MissingError(f"{', '.join(missing)} not here; needed by the paper profile only: "
+                            "`fedcopl-lab data get NAME`")  # fmt: skip
     return "all are here"
 
 

@@ -7,23 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from fedcopl_lab import paper
 from fedcopl_lab.cli._machine import Machine
 from fedcopl_lab.config import RunConfig
-from fedcopl_lab.paper import (
-    Item,
-    committed_seconds,
-    judged_here,
-    keys_by_cell,
-    measured,
-    measured_claims,
-    measured_profiles,
-    measured_runs,
-    run_table,
-    same_verdicts,
-    stored_or_committed,
-    unsettled,
-    verdicts,
-)
+from fedcopl_lab.paper import Item
 from fedcopl_lab.report import against_committed, agreement_text, save_item, write_report
 from fedcopl_lab.store import Store
 
@@ -31,16 +18,9 @@ _SECONDS_BETWEEN = 5.0  # the report is not written more often than that, but at
 
 
 class Drawing:
-    """The files of some items: of the runs that are stored, and the committed numbers beside them.
+    """The files of some items, in this order: of the runs that are stored, and the committed numbers beside them.
 
-    Args:
-        items: what is drawn, in this order.
-        profile: whose runs.
-        seeds: which seeds of the items that leave them open.
-        machine: makes each run what this machine computes, as of :func:`on_this_machine`.
-        store: where they are.
-        folder: where the files go.
-        pictures: kinds of picture files.
+    ``seeds`` are those of the items that leave them open; ``machine`` makes each run what this machine computes.
     """
 
     def __init__(
@@ -51,7 +31,8 @@ class Drawing:
         self.store, self.folder, self.pictures = store, folder, pictures
         self.report = folder / "report.html"
         self.numbers = dict[str, pd.DataFrame]()
-        self._origins = measured_runs(profile) if profile in measured_profiles() else run_table([])
+        self._is_committed = profile in paper.measured_profiles()
+        self._origins = paper.measured_runs(profile) if self._is_committed else paper.run_table([])
         self._written_at = -_SECONDS_BETWEEN
         self._left = dict[str, set[RunConfig]]()
 
@@ -64,22 +45,22 @@ class Drawing:
         self._left = {item.id: set(self.wanted(item)) & set(missing) for item in self.items}
         ready = [item for item in self.items if not self._left[item.id]]
         waiting = [item for item in self.items if item not in ready]
-        whole = (item for item in waiting if self._whole(item))
-        for item in [*islice(whole, 1), *ready]:
+        for item in [*islice(filter(self._whole, waiting), 1), *ready]:
             if self._draw(item):
                 self._write()
         return self._told()
 
     def _whole(self, item: Item) -> bool:
-        lines = measured(self.profile, item.id) if self.profile in measured_profiles() else pd.DataFrame({"key": []})
-        return set().union(*keys_by_cell(item, self.profile).values()) <= set(lines["key"])
+        known = set(paper.measured(self.profile, item.id)["key"]) if self._is_committed else set()
+        return set().union(*paper.keys_by_cell(item, self.profile).values()) <= known
 
     def add(self, config: RunConfig) -> str:
         """Draw the items of which this was the last run; how far it is, in words."""
         for item in self.items:
-            if config in self._left[item.id]:
-                self._left[item.id].discard(config)
-                if not self._left[item.id] and self._draw(item):
+            left = self._left[item.id]
+            if config in left:
+                left.remove(config)
+                if not left and self._draw(item):
                     self._write()
         return self._told()
 
@@ -87,21 +68,21 @@ class Drawing:
         """Draw what has changed since and judge the claims; how all of it compares with the committed numbers."""
         for item in self.items:
             self._draw(item)
-        found = verdicts(self.profile, self.store, self.seeds, machine=self.machine)
-        judged = judged_here(found, self.profile)
+        found = paper.verdicts(self.profile, self.store, self.seeds, machine=self.machine)
+        judged = paper.judged_here(found, self.profile)
         told = self._compared(judged)
-        self._write(judged, ". ".join([*told, ""]).strip())
+        self._write(judged, f"{'. '.join(told)}.")
         return told
 
     def _draw(self, item: Item) -> bool:
         """Write an item's files where its numbers have changed."""
-        lines = stored_or_committed(item, self.profile, self.seeds, self.store, machine=self.machine)
+        lines = paper.stored_or_committed(item, self.profile, self.seeds, self.store, machine=self.machine)
         before = self.numbers.get(item.id)
         if (lines.empty and item.reads != "nothing") or (before is not None and lines.equals(before)):
             return False
         self.numbers[item.id] = lines
         here = sorted(set(lines.loc[lines["origin"] == "computed here", "key"].dropna()) - {""})
-        fresh = run_table([self.store.run(key) for key in here])
+        fresh = paper.run_table([self.store.run(key) for key in here])
         old = self._origins[~self._origins["key"].isin(here)]
         self._origins = pd.concat([table for table in (old, fresh) if len(table)] or [old], ignore_index=True)
         save_item(item, lines, self._origins, self.folder, self.profile, self.pictures)
@@ -111,8 +92,8 @@ class Drawing:
         if not note and time.monotonic() < self._written_at + _SECONDS_BETWEEN:
             return
         drawn = [item for item in self.items if item.id in self.numbers]
-        if judged is None and self.profile in measured_profiles():
-            judged = measured_claims(self.profile)
+        if judged is None and self._is_committed:
+            judged = paper.measured_claims(self.profile)
         note = note or f"{self._told()}; the others follow. Verdicts are the committed ones."
         write_report(self.folder, drawn, self.numbers, self._origins, self.profile, judged, note=note)
         self._written_at = time.monotonic()
@@ -121,21 +102,21 @@ class Drawing:
         return f"{sum(not left for left in self._left.values())} of {len(self.items)} tables and figures"
 
     def _compared(self, judged: pd.DataFrame) -> list[str]:
-        if self.profile not in measured_profiles():
+        if not self._is_committed:
             return [f"nothing measured in profile {self.profile} is committed to compare with"]
         numbers = pd.concat(self.numbers.values())
-        told = [agreement_text(against_committed(numbers, measured(self.profile)))]
+        told = [agreement_text(against_committed(numbers, paper.measured(self.profile)))]
         here = judged[judged["origin"] == "computed here"]
-        both = same_verdicts(here, measured_claims(self.profile))
+        both = paper.same_verdicts(here, paper.measured_claims(self.profile))
         off = both[~both["same"]].to_dict("records")
         changed = "".join(f"; {row['number']}: {row['committed']} -> {row['fresh']}" for row in off)
         told.append(f"{len(here)} of {len(judged)} claims are judged on runs computed here, "
                     f"{len(both) - len(off)} of them as committed{changed}")  # fmt: skip
-        left = unsettled(self.profile, self.store)
+        left = paper.unsettled(self.profile, self.store)
         left = {claim: runs for claim, runs in left.items() if self.machine(one := next(iter(runs))) == one}
         if left:
             runs = {config for configs in left.values() for config in configs}
-            minutes = sum(map(committed_seconds(self.profile), runs)) / 60
+            minutes = sum(map(paper.committed_seconds(self.profile), runs)) / 60
             told.append(f"{len(left)} claims are not: {_spans(left)}; their {len(runs)} missing runs take "
                         f"{minutes:.0f} min of one core (--budget 30m for some of them, --seeds all)")  # fmt: skip
         return told

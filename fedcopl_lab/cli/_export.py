@@ -36,9 +36,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_profile(parser)
     parser.add_argument("--out", metavar="FOLDER", help="where to write (default: the package's paper/measured)")
-    parser.add_argument(
-        "--add", action="store_true", help="keep what is there, add stored cells and seeds, name the rest"
-    )
+    adding = "keep what is there, add stored cells and seeds, name the rest"
+    parser.add_argument("--add", action="store_true", help=adding)
     parser.add_argument("--device", default="cpu", help="where the runs were computed: cpu or cuda (default: cpu)")
     parser.set_defaults(command=lambda options: export(options.profile, options.out, options.add, options.device))
 
@@ -46,12 +45,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def export(profile: str | None, out: str | None, add: bool = False, device: str = "cpu") -> int:
     """Write what stored runs give, every item's numbers and every claim's verdict, as a profile's committed ones.
 
-    Args:
-        profile: whose runs.
-        out: folder; None takes the package's.
-        add: keep the cells and verdicts that the folder holds, add those that are stored, and say which are missing,
-            instead of an error.
-        device: the device of the stored runs; on a card, call it on the machine that has computed them.
+    ``add`` keeps the cells and verdicts that the folder holds, adds those that are stored, and says which are missing,
+    instead of an error. With a card as ``device``, call it on the machine that has computed the runs.
     """
     profile, store = profile_name(profile), Store()
     folder, machine = Path(out) if out else measured_folder(), on_this_machine(device)
@@ -63,9 +58,8 @@ def export(profile: str | None, out: str | None, add: bool = False, device: str 
     claims = verdicts(profile, store, machine=machine)
     elsewhere = pd.DataFrame({"key": []})
     if add and (folder / f"{profile}.csv").is_file():
-        asked_for = {
-            (item.id, *cell): keys for item in items for cell, keys in keys_by_cell(item, profile, cards=True).items()
-        }
+        asked_for = {(item.id, *cell): keys for item in items
+                     for cell, keys in keys_by_cell(item, profile, cards=True).items()}  # fmt: skip
         committed, elsewhere, judged = read_measured(folder, profile)
         numbers, claims = add_numbers(committed, numbers, asked_for), add_claims(judged, claims)
     keys = {key for key in numbers["key"].dropna() if key}

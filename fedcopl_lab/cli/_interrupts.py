@@ -21,11 +21,8 @@ def prompt_interrupts() -> Iterator[None]:
 
     Files are written whole or not at all, so ending at any moment costs what is not stored yet and nothing else.
     """
-    free = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) not in (
-        signal.SIG_IGN,
-        None,
-    )
-    if not free:
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):
         yield
         return
     near, far = socket.socketpair()

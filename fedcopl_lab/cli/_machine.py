@@ -59,9 +59,7 @@ def _gigabytes(device: str) -> float:
 def fetch_missing(configs: Sequence[RunConfig], agreed: bool = False) -> None:
     """Fetch data sets and weights of some runs that are not here; says what has to be placed by hand, and where.
 
-    Args:
-        configs: the runs.
-        agreed: do not ask before more than 5 GB.
+    Does not ask before more than 5 GB when that is ``agreed``.
 
     Raises:
         FedCoPLError: nobody agreed to a large download, or a file did not arrive.

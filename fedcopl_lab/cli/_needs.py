@@ -37,7 +37,7 @@ def check_inputs(configs: Sequence[RunConfig]) -> None:
     """
     missing = missing_inputs(configs)
     if missing:
-        raise FedCoPLError("these are needed and not on this machine:\n  " + "\n  ".join(missing))
+        raise FedCoPLError("\n  ".join(["these are needed and not on this machine:", *missing]))
 
 
 def _missing_weights(name: str) -> str:
@@ -68,10 +68,7 @@ def list_costs(configs: Sequence[RunConfig], store: Store) -> int:
         rest = f", and {len(todo) - len(known)} runs of unknown time" if len(known) < len(todo) else ""
         print(f"one after the other: {_time(sum(known)).strip()}{rest}")
     missing = missing_inputs(configs)
-    if missing:
-        print("not on this machine:\n  " + "\n  ".join(missing))
-    else:
-        print("all data and weights are here")
+    print("\n  ".join(["not on this machine:", *missing]) if missing else "all data and weights are here")
     return 2 if missing else 0
 
 

@@ -89,8 +89,7 @@ def reproduce(options: argparse.Namespace) -> int:
         check_writable(folder)
     store = Store()
     machine = on_this_machine(options.device)
-    configs = [config for _, _, config in runs_of(items, profile, seeds, first, machine=machine)]
-    configs = list(dict.fromkeys(configs))
+    configs = list(dict.fromkeys(config for _, _, config in runs_of(items, profile, seeds, first, machine=machine)))
     if options.shard:
         configs = _part(configs, options.shard)
     if options.dry_run:
@@ -104,15 +103,14 @@ def reproduce(options: argparse.Namespace) -> int:
         _compute_only(configs, store, options)
         missing = []
     if options.shard:
-        rest = "when all shards are, `fedcopl-lab reproduce` draws them"
-        print(f"shard {options.shard}: {len(configs)} runs are stored; {rest}")
+        print(f"shard {options.shard}: {len(configs)} runs are stored; when all shards are, `fedcopl-lab reproduce` "
+              "draws them")  # fmt: skip
         return 0
     drawing = Drawing(items, profile, seeds, machine, store, folder, pictures)
     order = _in_item_order(drawing, missing)
     if options.budget is not None:
-        order = takewhile(
-            lambda _: time.monotonic() < start + options.budget, chain(order, _for_claims(drawing, missing))
-        )
+        end = start + options.budget
+        order = takewhile(lambda _: time.monotonic() < end, chain(order, _for_claims(drawing, missing)))
     else:
         workers = min(workers, len(missing) or 1)
     _compute_and_draw(drawing, missing, order, workers, options.quiet)
@@ -219,14 +217,10 @@ def _with_runs(items: Sequence[Item], profile: str) -> tuple[Item, ...]:
 def _announce(
     items: Sequence[Item], configs: Sequence[RunConfig], missing: Sequence[RunConfig], jobs: int, profile: str
 ) -> None:
-    print(
-        f"profile {profile}, tables and figures: {len(items)}; {len(configs)} runs, {len(missing)} of them to compute"
-    )
+    runs = f"{len(configs)} runs, {len(missing)} of them to compute"
+    print(f"profile {profile}, tables and figures: {len(items)}; {runs}")
     if missing:
         seconds = sum(map(committed_seconds(profile), missing)) / jobs + 8  # every worker loads torch once
-        took = (
-            "an unknown time (no run of this profile has been timed)"
-            if math.isnan(seconds)
-            else (f"{max(1, round(seconds / 60))} min")
-        )
+        unknown = "an unknown time (no run of this profile has been timed)"
+        took = unknown if math.isnan(seconds) else f"{max(1, round(seconds / 60))} min"
         print(f"about {took} on {jobs} process(es); stop at any time, the next call goes on from there")

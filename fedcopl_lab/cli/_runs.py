@@ -2,6 +2,8 @@
 
 import argparse
 
+import pandas as pd
+
 from fedcopl_lab.cli._machine import on_this_machine
 from fedcopl_lab.cli.options import add_profile, add_settings, parse_settings
 from fedcopl_lab.config import configure
@@ -15,12 +17,8 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     """The options of ``run``."""
     parser.description = "Runs one configuration, or shows it when it is stored."
     add_profile(parser)
-    parser.add_argument(
-        "--method",
-        default="FedCoPL",
-        help="zero-shot, PromptFL, PromptProx, pFedPrompt, FedOTP, FedCoPL, or one of SAGE's table, such as SAGE or "
-        "FixMatch-LPL (default: FedCoPL)",
-    )
+    methods = "zero-shot, PromptFL, PromptProx, pFedPrompt, FedOTP, FedCoPL, or one of SAGE's table, such as SAGE or "
+    parser.add_argument("--method", default="FedCoPL", help=f"{methods}FixMatch-LPL (default: FedCoPL)")
     parser.add_argument("--mode", default="paper", help="paper, authors (the released code) or native (own defaults)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")
@@ -37,8 +35,7 @@ def add_runs_options(parser: argparse.ArgumentParser) -> None:
     show = verbs.add_parser("show", help="one run: settings, rounds, environment")
     show.add_argument("key", help="run key, or its beginning")
     show.set_defaults(command=show_run)
-    gc = verbs.add_parser("gc", help="delete runs that were never finished")
-    gc.set_defaults(command=remove_incomplete)
+    verbs.add_parser("gc", help="delete runs that were never finished").set_defaults(command=remove_incomplete)
 
 
 def run_one(options: argparse.Namespace) -> int:
@@ -55,11 +52,7 @@ def run_one(options: argparse.Namespace) -> int:
 def list_runs(options: argparse.Namespace) -> int:
     """One line per stored run."""
     table = runs(**parse_settings(options.settings))
-    if table.empty:
-        print(f"no such run in {Store().root}")
-        return 0
-    shown = table[[name for name in LISTED.split() if name in table]]
-    print(shown.to_string(index=False, float_format=lambda v: f"{v:.3f}", na_rep="-"))
+    print(f"no such run in {Store().root}" if table.empty else _columns(table, LISTED))
     return 0
 
 
@@ -84,9 +77,10 @@ def remove_incomplete(options: argparse.Namespace) -> int:
 
 def _print_run(run: Run) -> None:
     print(run)
-    rows = run.rows
-    if rows.empty:
-        return
-    shown = rows[[name for name in ROUND_COLUMNS.split() if name in rows]]
-    print(shown.to_string(index=False, float_format=lambda v: f"{v:.3f}", na_rep="-"))
-    print(f"stored in {run.path}")
+    if not run.rows.empty:
+        print(f"{_columns(run.rows, ROUND_COLUMNS)}\nstored in {run.path}")
+
+
+def _columns(table: pd.DataFrame, names: str) -> str:
+    shown = table[[name for name in names.split() if name in table]]
+    return shown.to_string(index=False, float_format=lambda v: f"{v:.3f}", na_rep="-")

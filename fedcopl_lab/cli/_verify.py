@@ -15,9 +15,8 @@ from fedcopl_lab.store import Store
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of ``verify``."""
-    parser.description = (
-        "Computes the runs behind one committed cell again, in a store of their own, and says how far they agree."
-    )
+    parser.description = ("Computes the runs behind one committed cell again, in a store of their own, "
+                          "and says how far they agree.")  # fmt: skip
     add_profile(parser)
     add = parser.add_argument
     add("cell", metavar="CELL", help="'ITEM / ROW / COLUMN', as a click on a number of the report shows it")
@@ -34,8 +33,7 @@ def verify(options: argparse.Namespace) -> int:
 
     profile = profile_name(options.profile)
     item, cell = find_cell(options.cell, profile)
-    here = measured(profile, item.id)
-    here = here[(here["series"] == cell.series) & (here["column"] == cell.column)]
+    here = measured(profile, item.id).query("series == @cell.series and column == @cell.column")
     here = here if options.seeds is None else here[here["seed"].isin(options.seeds)]
     if here.empty:
         raise FedCoPLError(f"nothing is committed of this cell in profile {profile}; see fedcopl_lab.report.coverage")
