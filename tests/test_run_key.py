@@ -64,7 +64,7 @@ def test_the_names_of_stored_configurations_stay():
         ({"method": "PromptFL", "profile": "mini", "labeller": "CPL", "scheme": "quantity"}, "a3f82b675068c499"),
         ({"method": "FedOTP", "mode": "native"}, "7b9316488f370c67"),
         ({"method": "SAGE", "kappa": 5.0}, "344228517b4b048a"),
-        ({"method": "FedMatch", "fedmatch_helpers": 3}, "b9d239083a4cbd04"),
+        ({"method": "FedMatch", "fedmatch_helpers": 3, "clients_per_forward": 1}, "b9d239083a4cbd04"),
         ({"method": "FedProx", "mu_prox": 0.1, "label_share": 0.2}, "a3f90bd74409ac14"),
         ({"method": "SAGE", "profile": "mini", "kappa": 5.0}, "f8b7c2a6bfe4ccba"),
         ({"method": "FedMatch", "profile": "mini", "fedmatch_helpers": 3}, "4d1a88fedd8ff458"),

@@ -242,7 +242,7 @@ class LocalTask:
         return self.global_scores(batch.weak) if batch.global_ is None else batch.global_
 
     @torch.no_grad()
-    def eval_scores(self, model: nn.Module, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n c"]:
+    def eval_scores(self, model: nn.Module, images: Float[Tensor, "n channels h w"]) -> Float[Tensor, "*clients n c"]:
         """Scores with running statistics in full float32; the model's mode is restored."""
         was_training = model.training
         model.eval()

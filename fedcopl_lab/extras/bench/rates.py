@@ -223,7 +223,7 @@ def _measured(config: SageConfig, repeats: int) -> SageRates:
 def _noise(config: SageConfig) -> SemiSetting:
     """A setting whose images are noise, few but enough for a step of each client."""
     digits, device = load_dataset("digits"), config.device
-    n_train = config.n_clients * max(config.unlabelled_batch_size, _SCORED)
+    n_train = 2 * config.n_clients * max(config.unlabelled_batch_size, _SCORED)  # shards differ in size
     generator = torch.Generator().manual_seed(0)
     side = config.image_size or digits.images.shape[-1]
     images = torch.randint(0, 256, (len(digits), 3, side, side), dtype=torch.uint8, generator=generator)
