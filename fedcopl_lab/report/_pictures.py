@@ -13,7 +13,7 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.report._distributions import label_skew
 from fedcopl_lab.report._facets import Panel, facets
 from fedcopl_lab.report._marks import aside, draw_bars
-from fedcopl_lab.report.looks import BLUE, DASHED, DOUBLE, FAINT, INK, LOOKS, ORANGE, QUIET, Look, new_figure, style
+from fedcopl_lab.report.looks import BLUE, DASHED, FAINT, INK, LOOKS, ORANGE, QUIET, Look, Sheet, new_figure, style
 
 Counts = Int[np.ndarray, " n_classes"] | Int[np.ndarray, "n_clients n_classes"]
 _NARROW = 4.2  # inches: wide enough for a notebook, narrow enough for its text column
@@ -168,7 +168,9 @@ def counts_before_after(
         return label_skew(stages, class_names)
     labelled = {f"{name} ({int(values.sum())})": values for name, values in stages.items()}
     names = list(map(str, range(len(stages["quota"])))) if class_names is None else class_names
-    return _one(partial(draw_bars, values=labelled, names=names, fills=_STAGE_FILLS), DOUBLE, 2.2, "class", "images")
+    return _one(
+        partial(draw_bars, values=labelled, names=names, fills=_STAGE_FILLS), Sheet().inches, 2.2, "class", "images"
+    )
 
 
 def accuracy_per_client(
@@ -208,13 +210,14 @@ def accuracy_per_client(
         sizes = [""] * clients if n_test is None else [f"\nn = {count}" for count in n_test]
         axes.set_xticks(range(clients), [f"{client}{size}" for client, size in enumerate(sizes)])
 
-    width = _NARROW if clients <= 12 and len(series) <= 2 else DOUBLE
+    width = _NARROW if clients <= 12 and len(series) <= 2 else Sheet().inches
     return _one(paint, width, 2.3, "client, on its own test images", "accuracy (%)")
 
 
 def bars(
-    values: Mapping[str, Real[np.ndarray, " n_groups"]], x_label: str, y_label: str, names: Sequence[str] | None = None
-) -> Figure:
+    values: Mapping[str, Real[np.ndarray, " n_groups"]], x_label: str, y_label: str,
+    names: Sequence[str] | None = None, width: str = "double",
+) -> Figure:  # fmt: skip
     """Groups of bars, one bar of each group per entry.
 
     Args:
@@ -222,9 +225,10 @@ def bars(
         x_label: what the groups are.
         y_label: what the heights are, with unit.
         names: a name for each group; None numbers them.
+        width: ``"single"`` (3.25 in, one column of a paper) or ``"double"`` (6.75 in, both).
 
     Raises:
-        FedCoPLError: nothing to draw, or arrays of different lengths.
+        FedCoPLError: nothing to draw, arrays of different lengths, or an unknown width.
 
     >>> bars({"filtered": np.array([90.0, 81.5]), "selected": np.array([93.0, 88.0])}, "client", "accuracy (%)")
     <Picture size ...>
@@ -233,7 +237,7 @@ def bars(
     """
     n_groups = _one_length(values)
     groups = [str(number) for number in range(n_groups)] if names is None else names
-    return _one(partial(draw_bars, values=values, names=groups), DOUBLE, 2.3, x_label, y_label)
+    return _one(partial(draw_bars, values=values, names=groups), Sheet(width).inches, 2.3, x_label, y_label)
 
 
 def curves(values: Mapping[str, Sequence[float]], x_label: str, y_label: str) -> Figure:

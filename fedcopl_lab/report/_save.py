@@ -14,7 +14,7 @@ from fedcopl_lab.report._draw import draw
 from fedcopl_lab.report._page_tables import CLEAR
 from fedcopl_lab.report._tables import seeds_text, to_csv, to_latex
 from fedcopl_lab.report._words import TABLES, cells_of, item_of, lines_of, metric_name, paper_of, setting_of
-from fedcopl_lab.report.looks import FONTS, WIDTHS, Sheet, file_bytes
+from fedcopl_lab.report.looks import Sheet, file_bytes
 
 PICTURES, _TEXTS = ("pdf", "svg", "png"), ("tex", "csv", "txt")
 _RUN_COLUMNS = ("key", "profile", "dataset", "clip", "seed", "hardware", "packages")
@@ -106,9 +106,6 @@ def save(
     Shown in notebook ``00_quickstart``.
     """
     path, wanted = _formats(Path(to), formats)
-    for name, value, known in (("width", width, WIDTHS), ("font", font, FONTS)):
-        if value not in known:
-            raise FedCoPLError(f"{name}={value!r} is not valid; expected one of {', '.join(known)}")
     page = Sheet(width, font, heading, paper)
     if isinstance(what, Figure):
         if texts := [kind for kind in wanted if kind not in PICTURES]:

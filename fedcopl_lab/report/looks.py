@@ -20,6 +20,8 @@ from matplotlib.textpath import text_to_path
 from matplotlib.transforms import Bbox
 from PIL import Image
 
+from fedcopl_lab._errors import FedCoPLError
+
 SINGLE, DOUBLE = 3.25, 6.75
 """Width in inches of one column and of both columns in the usual two-column templates."""
 WIDTHS = {"single": SINGLE, "double": DOUBLE}
@@ -45,13 +47,15 @@ class Sheet:
     heading: bool = True
     paper: bool = True
 
+    def __post_init__(self) -> None:
+        for name, value, known in (("width", self.width, WIDTHS), ("font", self.font, FONTS)):
+            if value not in known:
+                raise FedCoPLError(f"{name}={value!r} is not valid; expected one of {', '.join(known)}")
+
     @property
     def inches(self) -> float:
         """Its width."""
         return WIDTHS[self.width]
-
-    def __repr__(self) -> str:
-        return f"Sheet({self.width}, {self.font}, heading={self.heading}, paper={self.paper})"
 
 
 _WHOLE = Sheet()

@@ -24,6 +24,7 @@ def test_bars_and_curves_hold_the_values() -> None:
     for group, heights in zip(drawn.axes[0].containers, values.values(), strict=True):
         np.testing.assert_array_equal([bar.get_height() for bar in group], heights)
     assert [label.get_text() for label in drawn.axes[0].get_xticklabels()] == ["x", "y"]
+    assert (drawn.get_figwidth(), bars(values, "client", "%", width="single").get_figwidth()) == (6.75, 3.25)
     lines = curves({"client 0": [2.0, 1.5, 1.0]}, "local epoch", "loss").axes[0].lines
     assert (lines[0].get_xdata().tolist(), list(lines[0].get_ydata())) == ([1, 2, 3], [2.0, 1.5, 1.0])
 
