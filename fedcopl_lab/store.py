@@ -143,8 +143,8 @@ class Run:
         if not done:
             return {}
         path, written = self._state_file(done), self._state_file(done).with_suffix(".sha256")
-        promised = written.read_text().strip() if path.is_file() and written.is_file() else ""  # older stores have none
-        if promised and hashlib.sha256(path.read_bytes()).hexdigest() != promised:
+        promised = written.read_bytes().strip() if path.is_file() and written.is_file() else b""  # older stores: none
+        if promised and hashlib.sha256(path.read_bytes()).hexdigest().encode() != promised:
             raise StoreError(f"{path} was damaged after it was written: its checksum differs; {REMEDY}")
         return read_tensors(path)
 

@@ -181,6 +181,9 @@ def test_a_flipped_bit_is_named_and_costs_one_round(store):
     path.write_bytes(content)
     with pytest.raises(StoreError, match=r"state-0003\.safetensors was damaged[^\n]*checksum differs"):
         run.load_state()
+    (run.path / "state-0003.sha256").write_bytes(b"\xf0\x95")
+    with pytest.raises(StoreError, match="checksum differs"):
+        run.load_state()
     assert run.step_back()
     assert run.rounds_done() == int(run.load_state()["round"]) == 2
     assert run.step_back() is False  # the state before is gone

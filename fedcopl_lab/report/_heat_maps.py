@@ -50,7 +50,7 @@ def surface(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     panels = [Panel(partial(paint, metric=metric), title(metric), item.axis, "τ2, level of the entropy filter", None)
               for metric in metrics]  # fmt: skip
     marks = "means; one colour scale in points; white lines: the paper's cuts; orange box: best cell"
-    return facets(panels, 3.95 if sheet().inches > SINGLE else 3.35, least=2.4, sharey=True,
+    return facets(panels, 3.95 if sheet().inches > SINGLE else 3.6, least=2.4, sharey=True,
                   head=headline(item, lines, profile, marks))  # fmt: skip
 
 

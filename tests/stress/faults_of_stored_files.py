@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from faults import fault, recovering, refused, run
-from seams import everywhere, patched
+from seams import everywhere, internal, patched
 from workloads import SAGE
 
 import fedcopl_lab as lab
@@ -69,8 +69,10 @@ def _newer(folder: Path) -> str:
     from fedcopl_lab.config import NUMERICS
 
     done = run(folder / "store")
+    internal("_identity", "_key_of").cache_clear()  # a later version is another process
     with patched(*everywhere("config", "NUMERICS", NUMERICS + 1)):
         assert key_of(SAGE) != done.key, "other numerics are another key"
+    internal("_identity", "_key_of").cache_clear()
     settings = json.loads((done.path / "config.json").read_text())
     newer = done.path.with_name("f" * 16)
     newer.mkdir()

@@ -104,7 +104,7 @@ def exporting(scratch: Path) -> Work:
 
     def work(folder: Path) -> object:
         os.environ["FEDCOPL_LAB_HOME"] = str(scratch / "exported")
-        committed = everywhere("cli", "verdicts", lambda *_: measured_claims("smoke"))
+        committed = everywhere("cli", "verdicts", lambda *_, **__: measured_claims("smoke"))
         with patched(*everywhere("cli", "ITEMS", items), *committed):
             return internal("cli._export", "export")("smoke", str(folder))
 
