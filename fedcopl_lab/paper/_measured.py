@@ -134,7 +134,7 @@ def _parsed(path: Path, changed: int) -> pd.DataFrame:
 def add_numbers(
     committed: pd.DataFrame, fresh: pd.DataFrame, asked_for: Mapping[tuple[str, str, str], Set[str]]
 ) -> pd.DataFrame:
-    """The committed cells, and those of the fresh ones that are not among them or have all their runs and more.
+    """The committed cells, and those of the fresh ones that are not among them or have all their numbers and more.
 
     A cell stays whole, so that its seeds come from where they came from; it goes where one of its runs is no longer
     what the item asks for. How many times faster a run reached an accuracy is computed again over both.
@@ -144,9 +144,11 @@ def add_numbers(
         fresh: as :func:`fedcopl_lab.paper.collect` gives it, of all items.
         asked_for: (item, series, column) -> the keys of the runs that the cell asks for today.
     """
-    held, stored = _keys_of_cells(committed), _keys_of_cells(fresh)
+    held, stored = _numbers_of_cells(committed), _numbers_of_cells(fresh)
     current = [
-        cell for cell, keys in held.items() if keys <= asked_for.get(cell, set()) and not keys < stored.get(cell, set())
+        cell
+        for cell, there in held.items()
+        if {key for key, _ in there} <= asked_for.get(cell, set()) and not there < stored.get(cell, set())
     ]
     kept = committed[_cells(committed).isin(current)]
     new = fresh[~_cells(fresh).isin(current)]
@@ -168,10 +170,10 @@ def add_claims(committed: pd.DataFrame, fresh: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=fresh.columns)
 
 
-def _keys_of_cells(numbers: pd.DataFrame) -> dict[tuple[str, str, str], set[str]]:
-    found: dict[tuple[str, str, str], set[str]] = {}
-    for item, series, column, key in numbers[[*_CELL, "key"]].itertuples(index=False):
-        found.setdefault((item, series, column), set()).add(key)
+def _numbers_of_cells(numbers: pd.DataFrame) -> dict[tuple[str, str, str], set[tuple[str, str]]]:
+    found: dict[tuple[str, str, str], set[tuple[str, str]]] = {}
+    for item, series, column, key, metric in numbers[[*_CELL, "key", "metric"]].itertuples(index=False):
+        found.setdefault((item, series, column), set()).add((key, metric))
     return found
 
 

@@ -26,6 +26,12 @@ def test_a_committed_cell_stays_a_missing_one_comes_in_and_one_with_more_seeds_t
         assert add_numbers(before, fresh, asked_for(A={"a0", "a1"}, B={"b0"}))["value"].tolist() == values
 
 
+def test_a_metric_that_an_item_takes_now_comes_in_and_a_cell_that_lacks_one_stays():
+    committed = numbers(line("A", "a0", 0.5), line("B", "b0", 0.7), line("B", "b0", 0.2, metric="drift_text"))
+    fresh = numbers(line("A", "a0", 0.51), line("A", "a0", 0.3, metric="drift_text"), line("B", "b0", 0.71))
+    assert set(add_numbers(committed, fresh, asked_for(A={"a0"}, B={"b0"}))["value"]) == {0.51, 0.3, 0.7, 0.2}
+
+
 def test_a_cell_of_which_one_run_is_no_longer_asked_for_goes_whole():
     committed = numbers(line("A", "a0", 0.5), line("A", "old", 0.6, seed=1), line("B", "b0", 0.7))
     wanted = asked_for(A={"a0", "a1"}, B={"b0"})
