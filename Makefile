@@ -102,7 +102,7 @@ $(READY): requirements.lock
 	@$(if $(UV),$(UV) venv --quiet --clear --python $(PYTHON) $(VENV),$(PYTHON) -m venv --clear $(VENV))
 ifdef TORCH_INDEX
 	awk '/^[a-z]/ {keep = !($(CUDA_ONLY))} keep' requirements.lock > $(VENV)/without-cuda.lock
-	@$(INSTALL) --index-url $(TORCH_INDEX) $$(awk '/^(torch|torchvision)==/ {print $$1}' requirements.lock) || $(FAILED)
+	@$(INSTALL) --no-deps --index-url $(TORCH_INDEX) $$(awk '/^(torch|torchvision)==/ {print $$1}' requirements.lock) || $(FAILED)
 	@$(INSTALL) --require-hashes --no-deps -r $(VENV)/without-cuda.lock || $(FAILED)
 else
 	@$(INSTALL) --require-hashes -r requirements.lock || $(FAILED)

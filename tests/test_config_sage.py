@@ -68,7 +68,7 @@ def test_every_method_has_every_profile(profile, method):
     assert isinstance(config, SageConfig)
     preset = SAGE_PROFILES[profile]
     assert {name: getattr(config, name) for name in preset} == preset
-    assert config.lr == (0.03 if profile == "smoke" else 0.1)
+    assert config.lr == (0.045 if profile == "smoke" else 0.1)
     assert (config.momentum, config.weight_decay, config.threshold) == (0.9, 1e-4, 0.95)
     assert config.kappa == KAPPA_STAR == pytest.approx(13.8629, abs=1e-4)
     assert config.clients_per_round == (4 if profile == "smoke" else 8)

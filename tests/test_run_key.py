@@ -15,6 +15,7 @@ from fedcopl_lab.config._run_config import flat
 pytestmark = pytest.mark.usefixtures("as_installed")
 PROMPT = configure("smoke", clients_per_forward=1)
 SAGE = configure("smoke", method="SAGE", clients_per_forward=1)
+BEFORE = {"steps_per_epoch": 12, "lr": 0.03}  # smoke's when these keys were stored
 STORED = {"fedprox_mu": "mu_prox", "label_fraction": "label_share"}
 
 
@@ -63,9 +64,9 @@ def test_the_names_of_stored_configurations_stay():
         ({"method": "FedCoPL", "profile": "mini"}, "10b429e98f65d604"),
         ({"method": "PromptFL", "profile": "mini", "labeller": "CPL", "scheme": "quantity"}, "a3f82b675068c499"),
         ({"method": "FedOTP", "mode": "native"}, "7b9316488f370c67"),
-        ({"method": "SAGE", "kappa": 5.0}, "344228517b4b048a"),
-        ({"method": "FedMatch", "fedmatch_helpers": 3, "clients_per_forward": 1}, "b9d239083a4cbd04"),
-        ({"method": "FedProx", "mu_prox": 0.1, "label_share": 0.2}, "a3f90bd74409ac14"),
+        ({"method": "SAGE", "kappa": 5.0} | BEFORE, "344228517b4b048a"),
+        ({"method": "FedMatch", "fedmatch_helpers": 3, "clients_per_forward": 1} | BEFORE, "b9d239083a4cbd04"),
+        ({"method": "FedProx", "mu_prox": 0.1, "label_share": 0.2} | BEFORE, "a3f90bd74409ac14"),
         ({"method": "SAGE", "profile": "mini", "kappa": 5.0}, "f8b7c2a6bfe4ccba"),
         ({"method": "FedMatch", "profile": "mini", "fedmatch_helpers": 3}, "4d1a88fedd8ff458"),
     ],

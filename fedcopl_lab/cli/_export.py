@@ -1,7 +1,6 @@
 """``fedcopl-lab export``: from stored runs to the numbers and verdicts that are committed."""
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -12,7 +11,6 @@ from fedcopl_lab.cli.options import add_profile
 from fedcopl_lab.config import profile_name
 from fedcopl_lab.paper import (
     ITEMS,
-    Item,
     add_claims,
     add_numbers,
     collect,
@@ -61,22 +59,19 @@ def export(profile: str | None, out: str | None, add: bool = False, device: str 
         asked_for = {(item.id, *cell): keys for item in items
                      for cell, keys in keys_by_cell(item, profile, cards=True).items()}  # fmt: skip
         committed, elsewhere, judged = read_measured(folder, profile)
-        numbers, claims = add_numbers(committed, numbers, asked_for), add_claims(judged, claims)
+        numbers = add_numbers(committed, numbers, asked_for)
+        claims = add_claims(judged, claims, set().union(*asked_for.values()))
     keys = {key for key in numbers["key"].dropna() if key}
     kept = elsewhere[elsewhere["key"].isin(keys)]
     here = run_table([store.run(key) for key in sorted(keys - set(kept["key"]))])
     runs = pd.concat([table for table in (kept, here) if len(table)]).sort_values("key", ignore_index=True)
     if add:
         print(f"{len(kept)} runs were committed, {len(here)} are new")
-        _say_not_run(items, numbers, profile)
+        there = set(zip(numbers["item"], numbers["series"], numbers["column"], strict=True))
+        for item in items:
+            cells = {(item.id, cell.series, cell.column) for cell in item.cells(profile)}
+            if left := cells - there:
+                print(f"not run: {item.id}, {len(left)} of {len(cells)} cells")
     for path in (*write_measured(folder, profile, numbers, runs), write_claims(folder, profile, claims)):
         print(f"wrote {path}")
     return 0
-
-
-def _say_not_run(items: Sequence[Item], numbers: pd.DataFrame, profile: str) -> None:
-    there = set(zip(numbers["item"], numbers["series"], numbers["column"], strict=True))
-    for item in items:
-        cells = {(item.id, cell.series, cell.column) for cell in item.cells(profile)}
-        if left := cells - there:
-            print(f"not run: {item.id}, {len(left)} of {len(cells)} cells")

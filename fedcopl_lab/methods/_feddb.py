@@ -21,10 +21,11 @@ from torch.nn import functional as F
 
 from fedcopl_lab.methods._batches import Batch
 from fedcopl_lab.methods._recipe import Recipe, RoundEnd
-from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores, prefixed
+from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores
 from fedcopl_lab.methods._sage_setting import SemiSetting
 from fedcopl_lab.methods._sage_state import SemiState, Tensors
 from fedcopl_lab.methods._step_requests import Descend, Pass, Step
+from fedcopl_lab.methods.protocol import named
 from fedcopl_lab.steps import CorrectedLabels, average_models, confident_labels, consistency_loss, model_scores
 
 _MEAN = "mean prediction"
@@ -118,7 +119,7 @@ def merge_balanced(end: RoundEnd) -> SemiState:
         before = end.before.extras.get(f"{_VELOCITY}{name}")
         velocity[name] = step if before is None else config.feddb.momentum * before + step
     moved = {name: end.before.model[name] - velocity[name] for name in learned}
-    return replace(end.before, model=mean | moved, extras=prefixed(velocity, _VELOCITY))
+    return replace(end.before, model=mean | moved, extras=named(_VELOCITY, velocity))
 
 
 FEDDB = Recipe(

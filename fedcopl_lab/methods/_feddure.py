@@ -22,8 +22,9 @@ from torch.nn import functional as F
 
 from fedcopl_lab.methods._batches import Batch
 from fedcopl_lab.methods._recipe import Recipe
-from fedcopl_lab.methods._sage_local_task import LocalTask, stripped
+from fedcopl_lab.methods._sage_local_task import LocalTask
 from fedcopl_lab.methods._step_requests import Descend, Pass, Step, VirtualPass
+from fedcopl_lab.methods.protocol import grouped
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.steps import CorrectedLabels, confident_labels
 
@@ -79,7 +80,7 @@ def start_regulators(task: LocalTask) -> None:
     if config.feddure.fine:
         generator = torch_generator(config.seed, "fine regulator", task.client)
         fine = draw_weighting(task.setting.dataset.n_classes, generator).to(config.device)
-        if kept := stripped(task.memory, _KEPT):
+        if kept := grouped(task.memory, _KEPT):
             fine.load_state_dict(kept)
         task.add_model(_FINE, fine)
 

@@ -20,9 +20,10 @@ from torch.nn import functional as F
 
 from fedcopl_lab.methods._batches import Batch
 from fedcopl_lab.methods._recipe import Recipe, RoundEnd
-from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores, prefixed
+from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores
 from fedcopl_lab.methods._sage_state import SemiState, copied
 from fedcopl_lab.methods._step_requests import Descend, Pass, Step
+from fedcopl_lab.methods.protocol import named
 from fedcopl_lab.steps import CorrectedLabels, average_models, consistency_loss, entropy
 
 _COPY = "unsupervised"
@@ -131,7 +132,7 @@ def _unsupervised_step(task: LocalTask, batch: Batch) -> Step:
 def send_copy(task: LocalTask) -> None:
     """Both copies travel, and the number of pseudo-labels with them."""
     if _COPY in task.models:
-        task.send |= prefixed(copied(task.models[_COPY].state_dict()), _PREFIX)
+        task.send |= named(_PREFIX, copied(task.models[_COPY].state_dict()))
 
 
 def merge_both_copies(end: RoundEnd) -> SemiState:

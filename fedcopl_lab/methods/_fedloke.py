@@ -16,9 +16,10 @@ from torch.nn import functional as F
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.methods._batches import Batch
 from fedcopl_lab.methods._recipe import Recipe
-from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores, stripped
+from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores
 from fedcopl_lab.methods._sage_state import Tensors
 from fedcopl_lab.methods._step_requests import Descend, Pass, Step
+from fedcopl_lab.methods.protocol import grouped
 from fedcopl_lab.steps import CorrectedLabels, consistency_loss, entropy
 
 _OWN = "own/"
@@ -45,7 +46,7 @@ def crosswise_labels(teacher: Float[Tensor, "n c"], most_entropy: float) -> Corr
 
 def start_private_model(task: LocalTask) -> None:
     """The client's own model, moved a little towards the global one."""
-    own = stripped(task.memory, _OWN)
+    own = grouped(task.memory, _OWN)
     private = mixed_models(own, task.start, task.config.fedloke.mu) if own else task.start
     task.add_model(_PRIVATE, task.copy_of(private).train())
 

@@ -19,6 +19,7 @@ that a later paper prints would hold with a quarter of psi's entries left.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -28,10 +29,11 @@ from torch.optim import Optimizer
 
 from fedcopl_lab.methods._batches import Batch
 from fedcopl_lab.methods._recipe import Recipe, RoundEnd
-from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores, prefixed, stripped
+from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores
 from fedcopl_lab.methods._sage_setting import SemiSetting
 from fedcopl_lab.methods._sage_state import SemiState, Tensors
 from fedcopl_lab.methods._step_requests import OWN_MODEL, Descend, Pass, Step
+from fedcopl_lab.methods.protocol import grouped, named
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.steps import CorrectedLabels, aggregate, average_models, consistency_loss
 
@@ -111,7 +113,7 @@ def unpacked(tensors: Mapping[str, Tensor], name: str, size: int) -> Float[Tenso
     >>> unpacked(packed(torch.tensor([0.0, 0.0, 5.0]), "psi"), "psi", 3)
     tensor([0., 0., 5.])
     """
-    parts = stripped(tensors, f"{name}/")
+    parts = grouped(tensors, f"{name}/")
     if _DENSE in parts:
         return parts[_DENSE]
     vector = parts[_VALUES].new_zeros(size)
@@ -126,7 +128,7 @@ def send_psi(setting: SemiSetting, state: SemiState, participants: Sequence[int]
         message = packed(state.extras[_PSI], _PSI) if _PSI in state.extras else {}
         helpers = state.extras[_HELPERS][client].tolist() if _HELPERS in state.extras else []
         for slot, helper in enumerate(one for one in helpers if one != _NO_CLIENT):
-            message |= prefixed(stripped(state.extras, f"{_psi_of(helper)}/"), f"helper {slot}/")
+            message |= named(f"helper {slot}/", grouped(state.extras, f"{_psi_of(helper)}/"))
         messages[client] = message
     return messages
 
@@ -153,7 +155,7 @@ def two_part_step(task: LocalTask, batch: Batch) -> Step:
     views, strong_views, places = batch.pool_views
     (labelled,) = yield Pass((batch.labelled,))
     supervised = F.cross_entropy(labelled, batch.labels)
-    yield Descend(config.fedmatch.lambda_s * supervised, move=_move_sigma)
+    yield Descend(config.fedmatch.lambda_s * supervised, move=partial(_move, part=_SIGMA))
 
     weak, strong = yield Pass((views, strong_views))
     helpers = [model for name, model in task.models.items() if name.startswith("helper")]
@@ -168,7 +170,7 @@ def two_part_step(task: LocalTask, batch: Batch) -> Step:
         "penalty": _penalty(task),
     }
     weighted = config.fedmatch.lambda_i * losses["disagreement"] + config.fedmatch.lambda_a * losses["unsupervised"]
-    yield Descend(weighted + losses["penalty"], move=_move_psi)
+    yield Descend(weighted + losses["penalty"], move=partial(_move, part=_PSI))
     return losses
 
 
@@ -253,17 +255,10 @@ def _penalty(task: LocalTask) -> Tensor:
     return config.fedmatch.lambda_l2 * torch.stack(apart).sum() + config.fedmatch.lambda_l1 * torch.stack(sizes).sum()
 
 
-def _move_sigma(models: Mapping[str, nn.Module], optimisers: Mapping[str, Optimizer]) -> None:
-    _move(models, _SIGMA, optimisers[OWN_MODEL])
-
-
-def _move_psi(models: Mapping[str, nn.Module], optimisers: Mapping[str, Optimizer]) -> None:
-    _move(models, _PSI, optimisers[_PSI])
-
-
 @torch.no_grad()
-def _move(models: Mapping[str, nn.Module], part: str, optimiser: Optimizer) -> None:
+def _move(models: Mapping[str, nn.Module], optimisers: Mapping[str, Optimizer], part: str) -> None:
     """One step of a part by the model's gradient, which is the part's own; the model follows what it moved."""
+    optimiser = optimisers[_PSI if part == _PSI else OWN_MODEL]
     chosen = {id(parameter) for group in optimiser.param_groups for parameter in group["params"]}
     whole, sigma, psi = (list(models[name].parameters()) for name in (OWN_MODEL, _SIGMA, _PSI))
     for own, one in zip(models[part].parameters(), whole, strict=True):

@@ -17,6 +17,7 @@ from fedcopl_lab.methods._sage_state import Tensors, copied
 from fedcopl_lab.methods._sage_together import Team, run_together
 from fedcopl_lab.methods._sage_view_labels import ViewLabelLog, ViewLabels
 from fedcopl_lab.methods._step_requests import OWN_MODEL, Losses
+from fedcopl_lab.methods.protocol import grouped, named
 from fedcopl_lab.models import ResNet8, blank_copy, load_values
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.steps import CorrectedLabels, batch_scores, model_scores
@@ -160,7 +161,7 @@ class LocalTask:
         self.recipe.end(self)
         model = copied(self.model.state_dict())
         if self.config.bn == "local":
-            self.memory |= prefixed({name: model[name] for name, _ in self.model.named_buffers()}, _OWN)
+            self.memory |= named(_OWN, {name: model[name] for name, _ in self.model.named_buffers()})
         reported = self.setting.images[self.setting.scored_pool(self.client)]
         self.model.eval()
         return ClientUpdate(
@@ -200,7 +201,7 @@ class LocalTask:
 
     def keep(self, name: str, prefix: str) -> None:
         """Let the client keep a further model until it takes part again."""
-        self.memory |= prefixed(copied(self.models[name].state_dict()), prefix)
+        self.memory |= named(prefix, copied(self.models[name].state_dict()))
 
     def sgd(self, parameters: Any, lr: float | None = None) -> torch.optim.SGD:
         """An optimiser with the run's settings."""
@@ -301,22 +302,12 @@ class LocalTask:
                 yield f"{key}/{place}", optimiser, parameter
 
 
-def prefixed(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
-    """The same tensors, every name after a prefix."""
-    return {f"{prefix}{name}": value for name, value in tensors.items()}
-
-
-def stripped(tensors: Mapping[str, Tensor], prefix: str) -> Tensors:
-    """The tensors whose names start with a prefix, without it."""
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-
-
 _OWN = "own statistics/"
 
 
 def own_statistics(memory: Mapping[str, Tensor]) -> Tensors:
     """Running statistics that a client kept for itself under ``bn="local"``."""
-    return stripped(memory, _OWN)
+    return grouped(memory, _OWN)
 
 
 @lru_cache(maxsize=1)  # a process works through runs of one shape after the other

@@ -156,15 +156,17 @@ def add_numbers(
     return with_speed_ups(pd.concat(tables, ignore_index=True)) if tables else new
 
 
-def add_claims(committed: pd.DataFrame, fresh: pd.DataFrame) -> pd.DataFrame:
-    """The fresh verdicts of claims whose committed one rests on fewer runs, all of them stored here; else that one."""
+def add_claims(committed: pd.DataFrame, fresh: pd.DataFrame, asked_for: Set[str]) -> pd.DataFrame:
+    """The committed verdicts, but the fresh one of a claim that rests on more runs, all of the committed one's and new
+    ones, and of a claim whose committed verdict rests on a run that is no longer ``asked_for`` (keys).
+    """
     before = committed.set_index("number")
     rows = []
     for row in fresh.to_dict("records"):
         number = row["number"]
         if number in before.index and before.loc[number, "claim"] == row["claim"]:
             old = before.loc[number].to_dict()
-            if not _runs(old) < _runs(row):
+            if _runs(old) <= asked_for and not _runs(old) < _runs(row):
                 row = {"number": number} | old
         rows.append(row)
     return pd.DataFrame(rows, columns=fresh.columns)

@@ -254,7 +254,7 @@ def agreement_text(found: pd.DataFrame) -> str:
 
     >>> numbers = lab.paper.measured("smoke", "fedcopl_main_table6")
     >>> agreement_text(against_committed(numbers, numbers))
-    '12 cells: 12 equal to the last bit, 0 within rounding of another processor, 0 outside'
+    '28 cells: 28 equal to the last bit, 0 within rounding of another processor, 0 outside'
     """
     counts = found["verdict"].value_counts().to_dict()
     equal, near, outside = (counts.pop(verdict, 0) for verdict in ("exact", "within tolerance", "differs"))

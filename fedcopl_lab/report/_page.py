@@ -127,7 +127,8 @@ def _entry(item: Item, numbers: pd.DataFrame, runs: pd.DataFrame, profile: str, 
     """What the page says of one item, drawn again only when its numbers change: the page is written many times."""
     lines = lines_of(item, numbers, profile)
     behind = runs[runs["key"].isin(lines["key"])]
-    content, name = lines.to_csv().encode() + behind.to_csv().encode(), (item.id, profile, compare)
+    tables = lines, behind.sort_values("key")  # without their index, which other items' numbers shift
+    content, name = "".join(table.to_csv(index=False) for table in tables).encode(), (item.id, profile, compare)
     if _drawn.get(name, (b"", {}))[0] != content:
         _drawn[name] = content, _drawn_entry(item, lines, behind, profile, compare)
     return _drawn[name][1]
@@ -156,7 +157,7 @@ def _drawn_entry(item: Item, lines: pd.DataFrame, runs: pd.DataFrame, profile: s
         "measured": measured_table(item, lines, present), "printed": printed_tables(item, lines),
         "more": measured_table(item, lines, [metric for metric in there if metric in _FOLDED]),
         "not_run": item.not_run(profile),
-        "profiles": [name for name in paper.measured_profiles() if item.id in _measured_items(name)],
+        "profiles": [name for name in paper.measured_profiles() if len(paper.measured(name, item.id))],
         "verify": f'{_verify_command(profile)} "{item.id} / ROW / COLUMN"',
         "doubts": _doubts(item),
         "agreement": _agreement(lines, profile) if compare and len(lines) else "",
@@ -166,11 +167,6 @@ def _drawn_entry(item: Item, lines: pd.DataFrame, runs: pd.DataFrame, profile: s
 
 def _picture(item: Item, lines: pd.DataFrame, profile: str, drawn_for: Sheet) -> str:
     return base64.b64encode(light_png(draw(item, lines, profile, drawn_for), _DPI)).decode()
-
-
-@lru_cache
-def _measured_items(profile: str) -> set[str]:
-    return set(paper.measured(profile)["item"])
 
 
 def _caption(item: Item, lines: pd.DataFrame, profile: str) -> str:

@@ -67,7 +67,7 @@ def plain_round(task, batches, sage=True):
 @pytest.mark.parametrize("channels_last", [True, False])
 @pytest.mark.parametrize("method", ["SAGE", "FixMatch-LPL"])
 def test_a_round_is_the_loop_written_out(method, channels_last, some_rounds):
-    config = config_of(method, threshold=0.6, channels_last=channels_last, log_both=False)
+    config = config_of(method, threshold=0.6, lr=0.03, channels_last=channels_last, log_both=False)
     task = task_of(config, client=3, start=some_rounds)
     batches = drawn(task)
     assert len(batches) == 7  # 60 images of the pool over 8 labelled ones

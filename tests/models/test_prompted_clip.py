@@ -24,6 +24,12 @@ def random_clip(layers=3, quick_gelu=False, dtype=torch.float64, context=32, see
     return model, open_clip.SimpleTokenizer(context_length=context)
 
 
+def prompted_clip(seed=1, **changes):
+    model, tokenizer = random_clip(**changes)
+    prompted = PromptedCLIP(model, tokenizer, NAMES, n_text=4)
+    return model, tokenizer, prompted, *prompted.initial_prompts(torch.Generator().manual_seed(seed))
+
+
 def plain_logits(model, tokenizer, names, images, text, visual):
     return PlainPromptedCLIP(model, tokenizer, names).logits(images, text, visual)
 
@@ -65,18 +71,14 @@ def test_any_number_of_classes(n_classes):
 
 
 def test_float32_agrees_to_1e_5():
-    model, tokenizer = random_clip(dtype=torch.float32)
-    prompted = PromptedCLIP(model, tokenizer, NAMES, n_text=4)
-    text, visual = prompted.initial_prompts(torch.Generator().manual_seed(1))
+    model, tokenizer, prompted, text, visual = prompted_clip(dtype=torch.float32)
     images = torch.randn(7, 3, 16, 16)
     plain = plain_logits(model, tokenizer, NAMES, images, text, visual)
     assert (prompted.logits(images, text, visual) - plain).abs().max() <= 1e-5 * plain.abs().max()
 
 
 def test_image_tokens_give_the_features_of_their_images():
-    model, tokenizer = random_clip()
-    prompted = PromptedCLIP(model, tokenizer, NAMES, n_text=4)
-    _, visual = prompted.initial_prompts(torch.Generator().manual_seed(3))
+    _, _, prompted, _, visual = prompted_clip(3)
     images = torch.randn(4, 3, 16, 16, dtype=torch.float64)
     tokens = prompted.image_tokens(images)
     assert torch.equal(prompted.image_features(images, visual), prompted.image_features(tokens, visual))
@@ -126,9 +128,7 @@ def test_refuses_an_image_tower_without_a_class_token():
 
 
 def test_layers_that_are_not_batch_first():
-    model, tokenizer = random_clip()
-    first = PromptedCLIP(model, tokenizer, NAMES, n_text=4)
-    text, visual = first.initial_prompts(torch.Generator().manual_seed(1))
+    model, tokenizer, first, text, visual = prompted_clip()
     images = torch.randn(2, 3, 16, 16, dtype=torch.float64)
     expected = first.logits(images, text, visual)
     for tower in (model.transformer, model.visual.transformer):
@@ -200,9 +200,7 @@ def test_refuses_stacks_that_do_not_fit_each_other():
 
 
 def test_patch_features_under_a_prompt_are_those_of_the_plain_tower():
-    model, tokenizer = random_clip(layers=2)
-    prompted = PromptedCLIP(model, tokenizer, NAMES, n_text=4)
-    _, visual = prompted.initial_prompts(torch.Generator().manual_seed(3))
+    model, _, prompted, _, visual = prompted_clip(3, layers=2)
     images = torch.randn(3, 3, 16, 16, dtype=torch.float64)
     x = model.visual._embeds(images)
     first, second = model.visual.transformer.resblocks
@@ -302,9 +300,7 @@ def test_resnet_refuses_what_it_does_not_have():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-4), ("bf16", 5e-2)])
 def test_gpu_agrees_with_cpu(precision, tolerance):
-    model, tokenizer = random_clip(dtype=torch.float32)
-    on_cpu = PromptedCLIP(model, tokenizer, NAMES, n_text=4)
-    text, visual = on_cpu.initial_prompts(torch.Generator().manual_seed(1))
+    model, tokenizer, on_cpu, text, visual = prompted_clip(dtype=torch.float32)
     images = torch.randn(6, 3, 16, 16)
     expected, expected_gradients = gradients(lambda t, v: on_cpu.logits(images, t, v), text, visual)
     on_gpu = PromptedCLIP(model.cuda(), tokenizer, NAMES, n_text=4, precision=precision)

@@ -1,5 +1,6 @@
 """ResNet-8: the paper's parameter counts and shapes, and weights that only its generator decides."""
 
+import copy
 import math
 
 import pytest
@@ -8,6 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from fedcopl_lab import FedCoPLError, ResNet8, draw_resnet8
+from fedcopl_lab.models import blank_copy, load_values
 
 
 @pytest.mark.parametrize(("n_classes", "expected"), [(10, 1_227_594), (100, 1_250_724)])
@@ -102,3 +104,15 @@ def test_weights_have_the_scale_of_he():
 def test_refuses_sizes_that_cannot_be(n_classes, channels):
     with pytest.raises(FedCoPLError, match=f"{n_classes} classes and {channels} channels; expected"):
         ResNet8(n_classes, channels)
+
+
+def test_a_blank_copy_is_a_deep_one_that_shares_nothing():
+    first, second = (blank_copy(10, 8, 0.5, "cpu", channels_last=True) for _ in range(2))
+    expected = copy.deepcopy(first).state_dict()
+    load_values(first, draw_resnet8(10, 8, torch.Generator().manual_seed(7), 0.5).state_dict())
+    first.eval().requires_grad_(False)
+    assert list(second.state_dict()) == list(expected)
+    assert all(torch.equal(expected[name], value) for name, value in second.state_dict().items())
+    assert all(expected[name].stride() == value.stride() for name, value in second.state_dict().items())
+    assert all(module.training for module in second.modules())
+    assert all(value.requires_grad for value in second.parameters())

@@ -55,7 +55,7 @@ def verdict(runs, difference, text="a claim"):
 
 
 def of_both(committed, fresh):
-    [row] = add_claims(pd.DataFrame([committed]), pd.DataFrame([fresh])).to_dict("records")
+    [row] = add_claims(pd.DataFrame([committed]), pd.DataFrame([fresh]), {"a", "b", "c"}).to_dict("records")
     return row["difference"]
 
 
@@ -66,3 +66,4 @@ def test_a_verdict_changes_only_where_more_runs_speak_and_none_is_missing():
     assert of_both(verdict("a b", 1.0), verdict("b c d", 2.0)) == 1.0, "a is not stored here"
     assert of_both(verdict("a b", 1.0), verdict("", 2.0)) == 1.0
     assert of_both(verdict("a b", 1.0, "an older claim"), verdict("a", 2.0)) == 2.0
+    assert of_both(verdict("a old", 1.0), verdict("a b", 2.0)) == 2.0, "nothing asks for old any more"

@@ -10,7 +10,7 @@ import pytest
 
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.paper import ITEMS, claims, find_items
-from fedcopl_lab.report import draw, save_item, write_report
+from fedcopl_lab.report import _page, draw, save_item, write_report
 from fedcopl_lab.report._page_tables import measured_table, printed_tables
 from fedcopl_lab.report.looks import file_bytes
 
@@ -109,6 +109,16 @@ def test_times_of_runs_change_no_tracked_file(all_numbers, all_runs, tmp_path) -
     first, second = ({path.name: path.read_bytes() for path in (tmp_path / part).iterdir()} for part in "ab")
     assert len(first) == 7
     assert first == second
+
+
+def test_an_item_is_drawn_once_however_often_the_page_is_written(tmp_path, all_numbers, all_runs, monkeypatch) -> None:
+    drawn, entry, names = [], _page._drawn_entry, ["fedcopl_main_table6", "fedcopl_supp_table1"]
+    monkeypatch.setattr(_page, "_drawn", {})
+    monkeypatch.setattr(_page, "_drawn_entry", lambda item, *rest: drawn.append(item.id) or entry(item, *rest))
+    for number, shown in enumerate((names[:1], names[::-1], names[::-1])):
+        runs = all_runs.sample(frac=1.0, random_state=number).reset_index(drop=True)
+        write_report(tmp_path, find_items(shown), {name: all_numbers[name] for name in shown}, runs)
+    assert sorted(drawn) == sorted(names)
 
 
 def test_headings_step_down_one_at_a_time(full_report) -> None:

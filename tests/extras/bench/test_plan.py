@@ -123,7 +123,7 @@ def test_a_plan_counts_what_a_trainer_trains():
 @pytest.mark.parametrize(
     ("method", "changes", "steps"),
     [
-        ("SAGE", {}, 12),
+        ("SAGE", {}, 8),
         ("SAGE", {"steps_per_epoch": None}, 14),
         ("SAGE", {"steps_per_epoch": None, "epoch_rule": "one_pass"}, 4),
         ("SAGE", {"steps_per_epoch": 4, "local_epochs": 2}, 8),
@@ -187,7 +187,7 @@ def test_plan_command_plans_one_run_with_settings(capsys):
     assert main(["plan", "--method", "SAGE", "--set", "width=0.25"]) == 0
     shown = capsys.readouterr().out
     assert "ResNet-8 x0.25" in shown
-    assert "2400" in shown  # 50 rounds of 4 clients with 12 steps each
+    assert "1600" in shown  # 50 rounds of 4 clients with 8 steps each
 
 
 def test_plan_command_says_runs_hours_and_memory(capsys):
