@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
@@ -18,7 +19,7 @@ from fedcopl_lab.data._image_cache import cached_images
 from fedcopl_lab.data._image_source import ImageSource
 from fedcopl_lab.data._manifests import Manifest, load_manifest
 from fedcopl_lab.data._own_folder import own_folder
-from fedcopl_lab.data._parts import PartName, draw_part, seen_positions, split_name
+from fedcopl_lab.data._parts import GREY, PartName, draw_part, seen_positions, split_name
 from fedcopl_lab.data._readers import read_source
 
 DIGITS = "digits"  # the one set that needs no download
@@ -90,7 +91,8 @@ def load_dataset(name: str, root: str | Path | None = None, image_size: int | No
     Args:
         name: ``"digits"``, one of :data:`PAPER_DATASETS`, a fixed balanced part of either such as ``"cifar10:300"``
             (300 images, training and test in the set's proportion), ``"cifar10:unseen"`` or ``"cifar10:unseen:6000"``
-            (the same without the training images of the `mini` CLIP; CIFAR-100 too), or ``"folder:PATH"`` for your
+            (the same without the training images of the `mini` CLIP; CIFAR-100 too), ``"cifar10:grey"`` or
+            ``"cifar10:unseen:grey:6000"`` (the same without colour), or ``"folder:PATH"`` for your
             own images: PATH/train and PATH/test with one folder per class, or PATH with one folder per class, whose
             every third image is a test image.
         root: folder with downloaded data sets; None takes ``$FEDCOPL_LAB_DATA``, else the user's cache folder.
@@ -178,10 +180,13 @@ def _load_part(wanted: PartName, root: str, image_size: int | None) -> Dataset:
     kept = np.concatenate([train, test])
     pixels = None if source.pixels is None else source.pixels[kept]
     names = tuple(source.names[i] for i in kept) if source.names else ()
+    if wanted.grey and pixels is not None:
+        pixels = to_grey(pixels)
     part = ImageSource(pixels, source.root, names, source.labels[kept], len(train))
     labels = torch.from_numpy(part.labels)
     if pixels is None or image_size not in (None, manifest.image_size[0]):
-        identity = _digest(manifest.content_sha256, _tensors_sha256(torch.from_numpy(kept)))
+        colour = (GREY,) if wanted.grey else ()
+        identity = _digest(manifest.content_sha256, _tensors_sha256(torch.from_numpy(kept)), *colour)
         images, content = _pixels(manifest, part, identity, root, image_size, progress=False)
     else:
         images = torch.from_numpy(pixels)
@@ -189,6 +194,16 @@ def _load_part(wanted: PartName, root: str, image_size: int | None) -> Dataset:
     indices = torch.arange(len(train)), torch.arange(len(train), len(kept))
     sha256 = _digest(content, _tensors_sha256(labels), str(len(train)))
     return replace(_dataset(manifest, images, labels, indices, sha256), name=wanted.text)
+
+
+def to_grey(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Images without colour, uint8 ``[n, 3, h, w]``: the luma of ITU-R 601 in all three channels.
+
+    >>> to_grey(np.full((1, 3, 1, 1), 200, dtype=np.uint8)).ravel().tolist()
+    [200, 200, 200]
+    """
+    luma = np.tensordot(np.array([0.299, 0.587, 0.114]), pixels, axes=(0, 1)).round().astype(np.uint8)
+    return np.repeat(luma[:, None], 3, axis=1)
 
 
 def _digits_source() -> ImageSource:

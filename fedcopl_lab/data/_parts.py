@@ -20,6 +20,9 @@ Positions = npt.NDArray[np.int64]
 UNSEEN = "unseen"
 """The word in a name that leaves out what `mini` is trained on."""
 
+GREY = "grey"
+"""The word that takes the colour out of the images: `mini` saw coloured ones only."""
+
 SEEN_SETS = ("cifar10", "cifar100")
 """The sets that the `mini` CLIP is trained on a recorded part of."""
 
@@ -34,45 +37,47 @@ class PartName:
     whole: str  # name of the whole set
     n_images: int | None = None  # training and test images wanted; None for all of them
     unseen: bool = False  # without the training images that the `mini` CLIP is trained on
+    grey: bool = False  # without colour
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is left out."""
-        return self.n_images is None and not self.unseen
+        """Whether it is the set as it is."""
+        return self.n_images is None and not self.unseen and not self.grey
 
     @property
     def text(self) -> str:
-        """The name again, such as ``cifar10:unseen:6000``."""
-        count = () if self.n_images is None else (str(self.n_images),)
-        return ":".join([self.whole, *((UNSEEN,) if self.unseen else ()), *count])
+        """The name again, such as ``cifar10:unseen:grey:6000``."""
+        words = [word for word, said in ((UNSEEN, self.unseen), (GREY, self.grey)) if said]
+        return ":".join([self.whole, *words, *([] if self.n_images is None else [str(self.n_images)])])
 
 
 def split_name(name: str, known: Container[str]) -> PartName:
     """Take the name of a set or of a part of one apart.
 
     Args:
-        name: such as ``"cifar10"``, ``"cifar10:300"``, ``"cifar10:unseen"`` or ``"cifar10:unseen:6000"``.
+        name: such as ``"cifar10"``, ``"cifar10:300"``, ``"cifar10:unseen"`` or ``"cifar10:unseen:grey:6000"``.
         known: the sets that have parts; any other name is left as it is.
 
     Raises:
-        FedCoPLError: what follows a known name is not a number, or `mini` is not trained on that set.
+        FedCoPLError: what follows a known name is not a number, or the set knows no such word.
 
     >>> split_name("cifar10:unseen:300", ("cifar10",))
-    PartName(whole='cifar10', n_images=300, unseen=True)
+    PartName(whole='cifar10', n_images=300, unseen=True, grey=False)
     """
-    base, colon, count = name.partition(":")
+    base, colon, rest = name.partition(":")
     if not colon or base not in known:
         return PartName(name)
-    word, colon, rest = count.partition(":")
-    unseen = word == UNSEEN
-    if unseen and base not in SEEN_SETS:
-        raise FedCoPLError(f"{name!r}: mini is trained on no image of {base}; leave {UNSEEN!r} out of the name")
-    if unseen and not colon:
-        return PartName(base, None, unseen)
-    number = rest if unseen else count
+    words = rest.split(":")
+    said = {word: words[:1] == [word] and bool(words.pop(0)) for word in (UNSEEN, GREY)}
+    if any(said.values()) and base not in SEEN_SETS:
+        word = UNSEEN if said[UNSEEN] else GREY
+        raise FedCoPLError(f"{name!r}: mini is trained on no image of {base}; leave {word!r} out of the name")
+    if not words:
+        return PartName(base, None, *said.values())
+    number = ":".join(words)
     if not (number.isascii() and number.isdigit()):
         raise FedCoPLError(f"{name!r} asks for {number!r} images; expected a number, such as {base}:300")
-    return PartName(base, int(number), unseen)
+    return PartName(base, int(number), *said.values())
 
 
 def counts_of(part: PartName, n_train: int, n_test: int) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.data import SEEN_SETS, Dataset, Federation, load_dataset, partition, restore_federation, split_name
 from fedcopl_lab.models import CLIPBundle, PromptedCLIP, load_clip
-from fedcopl_lab.models.clip import MINI
+from fedcopl_lab.models.clip import PHOTO_MODELS
 from fedcopl_lab.models.prompted_clip import image_tokens
 from fedcopl_lab.steps import SCORERS, ImageRows, Scorer, scorer_of, template_features, zero_shot
 
@@ -164,9 +164,9 @@ class PromptSetting:
 def _check_unseen(config: PromptConfig) -> None:
     """Refuse to give clients the images that their frozen model was trained on."""
     part = split_name(config.dataset, SEEN_SETS)
-    if config.clip == MINI and config.weights == "pretrained" and part.whole in SEEN_SETS and not part.unseen:
+    if config.clip in PHOTO_MODELS and config.weights == "pretrained" and part.whole in SEEN_SETS and not part.unseen:
         raise FedCoPLError(
-            f"dataset={config.dataset!r} holds images that {MINI!r} was trained on; use "
+            f"dataset={config.dataset!r} holds images that {config.clip!r} was trained on; use "
             f"{replace(part, unseen=True).text!r}"
         )
 

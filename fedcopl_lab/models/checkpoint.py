@@ -24,7 +24,7 @@ GLYPHS = (0.29, 0.29, 0.29), (0.36, 0.36, 0.36)
 """Per-channel mean and deviation of the inputs of the models for digits, from the glyphs they are trained on."""
 
 PHOTOS = (0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616)
-"""The same for `mini`: CIFAR-10's."""
+"""The same for the models for photographs: CIFAR-10's."""
 
 _EMBEDDING = "token_embedding.weight"
 _TOKEN_IDS = "token_ids"

@@ -22,7 +22,11 @@ MINI = "mini"
 EMBEDDED_MODELS = ("tiny", "tiny-p1", "tiny-rn")
 """Models for digits in the package."""
 
-_OWN_MODELS = (*EMBEDDED_MODELS, MINI)
+MINI_TRAITS = "mini-traits"
+PHOTO_MODELS = (MINI, MINI_TRAITS)
+"""Models for photographs in the package."""
+
+_OWN_MODELS = (*EMBEDDED_MODELS, *PHOTO_MODELS)
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,7 +99,8 @@ def load_clip(
             their predictions on handwritten digits are zero-shot: ViTs for 8×8 images with patches of 2 pixels and
             of 1, and a ModifiedResNet for the same images enlarged to 64×64. ``"mini"`` is a ViT for 32×32
             photographs, trained on a recorded part of CIFAR-10's and CIFAR-100's training images, so that its
-            predictions on them are "prompted, before training", not zero-shot. ``"ViT-B-32"``, ``"ViT-B-16"`` and
+            predictions on them are "prompted, before training", not zero-shot; ``"mini-traits"`` has its image tower
+            and a text tower for which the words before a class carry meaning. ``"ViT-B-32"``, ``"ViT-B-16"`` and
             ``"RN50"`` are OpenAI's, always with QuickGELU, fetched once from the address and with the checksum of
             their manifest where they are not here.
         device: where the model lives.
@@ -167,7 +172,7 @@ def bundle(name: str, model: open_clip.CLIP, sha256: str) -> CLIPBundle:
     config = checkpoint.model_config(name) if embedded else open_clip.get_model_config(name)
     side = int(config["vision_cfg"]["image_size"])
     openai = OPENAI_DATASET_MEAN, OPENAI_DATASET_STD
-    mean, std = checkpoint.PHOTOS if name == MINI else checkpoint.GLYPHS if embedded else openai
+    mean, std = checkpoint.PHOTOS if name in PHOTO_MODELS else checkpoint.GLYPHS if embedded else openai
     preprocessing = PreprocessCfg(size=side, mean=mean, std=std)
     open_clip.model.set_model_preprocess_cfg(model, preprocessing.__dict__)
     return CLIPBundle(

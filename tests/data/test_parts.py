@@ -6,6 +6,7 @@ import tomllib
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
@@ -64,7 +65,9 @@ def test_both_sides_have_an_image(n):
         ("digits:1", "asks for 1 images; expected 2 to 1797"),
         ("digits:1798", "expected 2 to 1797"),
         ("digits:unseen", "mini is trained on no image of digits"),
+        ("digits:grey:60", "leave 'grey' out of the name"),
         ("cifar10:unseen:many", "asks for 'many' images"),
+        ("cifar10:grey:unseen", "asks for 'unseen' images"),
     ],
 )
 def test_refuses(name, message):
@@ -80,11 +83,23 @@ def test_names_of_parts():
         ("cifar10:unseen", PartName("cifar10", None, unseen=True)),
         ("cifar10:unseen:60", PartName("cifar10", 60, unseen=True)),
         ("cifar10:60", PartName("cifar10", 60)),
+        ("cifar10:grey", PartName("cifar10", grey=True)),
+        ("cifar10:unseen:grey:60", PartName("cifar10", 60, unseen=True, grey=True)),
         ("digits", PartName("digits")),
         ("folder:12", PartName("folder:12")),
     ):
         assert split_name(name, known) == part
         assert part.text == name
+
+
+def test_a_grey_part_has_the_same_images_without_colour(real_cifar):
+    coloured, grey = (load_dataset(name, real_cifar) for name in ("cifar10:unseen:60", "cifar10:unseen:grey:60"))
+    assert (grey.name, len(grey)) == ("cifar10:unseen:grey:60", 60)
+    assert torch.equal(grey.labels, coloured.labels)
+    assert grey.sha256 != coloured.sha256
+    for one, other in zip(grey.images, coloured.images, strict=True):
+        luma = np.asarray(Image.fromarray(other.permute(1, 2, 0).numpy()).convert("L"), dtype=int)
+        assert all(np.abs(channel.numpy() - luma).max() <= 1 for channel in one.int())
 
 
 def test_a_part_of_cifar_at_clips_size(real_cifar, tmp_path):

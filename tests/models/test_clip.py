@@ -126,7 +126,7 @@ def test_unused_vocabulary_rows_are_the_same_small_noise(tiny):
     assert torch.equal(reloaded.token_embedding.weight, table)
 
 
-@pytest.mark.parametrize("name", clip.EMBEDDED_MODELS)
+@pytest.mark.parametrize("name", [*clip.EMBEDDED_MODELS, clip.MINI_TRAITS])
 def test_files_are_small_and_agree_with_each_other(name):
     content = (EMBEDDED_FOLDER / f"{name}.safetensors").read_bytes()
     card = json.loads((EMBEDDED_FOLDER / f"{name}.card.json").read_text(encoding="utf-8"))

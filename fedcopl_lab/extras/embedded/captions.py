@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
 from types import MappingProxyType
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -40,6 +41,10 @@ TRAIT_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 """Trait of a glyph -> the words for little and for much of it."""
 _CLEAR = torch.tensor([told["clear"] for told in _PARTS["digit_traits"].values()])
+
+PHOTO_FORMS = tuple(_PARTS["photo_forms"])
+PHOTO_TRAITS: Mapping[str, Mapping[str, Any]] = MappingProxyType(_PARTS["photo_traits"])
+"""How a photograph may have been changed: words for little and for much, range, usual value, clear below and above."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -179,6 +184,22 @@ def photo_captions(context_length: int, seed: int, n_filled: int) -> PhotoCaptio
     home = {label: place for place, labels in enumerate(COARSE.values()) for label in labels}
     coarse_of = torch.tensor([home[label] for label in groups["cifar100"]])
     return PhotoCaptions(tokens, token_ids, len(PHOTO_TEMPLATES), MappingProxyType(spans), coarse_of)
+
+
+@cache
+def photo_names() -> tuple[str, ...]:
+    """The classes of CIFAR-10 and then of CIFAR-100."""
+    return tuple(label for name in PHOTO_SETS for label in load_manifest(name).classes)
+
+
+def trait_captions(context_length: int) -> PhotoCaptions:
+    """Every class of CIFAR-10 and CIFAR-100 in the plain caption; ``token_ids`` holds the words for traits as well."""
+    known = photo_captions(context_length, seed=0, n_filled=0)
+    words = [word for told in PHOTO_TRAITS.values() for word in told["words"]]
+    forms = [form.format("") for form in PHOTO_FORMS]
+    tokens, token_ids = _tokenise(PHOTO_TEMPLATES[:1], photo_names(), context_length, (*words, *forms))
+    spans = {name: known.spans[name] for name in PHOTO_SETS}
+    return PhotoCaptions(tokens, token_ids, 1, MappingProxyType(spans), known.coarse_of)
 
 
 def _tokenise(

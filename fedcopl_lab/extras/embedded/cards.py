@@ -20,10 +20,11 @@ from fedcopl_lab.data import Dataset, load_dataset, load_manifest, resized, seen
 from fedcopl_lab.extras.embedded import captions
 from fedcopl_lab.extras.embedded.captions import DIGIT_WORDS, PHOTO_SETS, TEMPLATES, ZERO_SHOT_TEMPLATE
 from fedcopl_lab.extras.embedded.glyphs import HELD_OUT_FACES, TRAIN_FACES, Distortion, draw_glyphs
-from fedcopl_lab.extras.embedded.recipes import MiniRecipe
+from fedcopl_lab.extras.embedded.photos import PhotoPool
+from fedcopl_lab.extras.embedded.recipes import MiniRecipe, TextRecipe
 from fedcopl_lab.extras.embedded.seen_draw import TAILS
 from fedcopl_lab.models.checkpoint import model_config
-from fedcopl_lab.models.clip import MINI, CLIPBundle
+from fedcopl_lab.models.clip import MINI, MINI_TRAITS, PHOTO_MODELS, CLIPBundle
 from fedcopl_lab.models.towers import both_features
 from fedcopl_lab.seeding import torch_generator
 
@@ -146,6 +147,40 @@ def mini_card(
     return _card(clip, asdict(recipe), measured, minutes, n_bytes, ", shared with other work")
 
 
+def held_out_accuracy(clip: CLIPBundle, held_out: PhotoPool) -> dict[str, float]:
+    """Accuracy on the held-out images of each set, with the set's own template."""
+    found = {}
+    for place, name in enumerate(PHOTO_SETS):
+        own, manifest = held_out[held_out.sets == place], load_manifest(name)
+        features = _image_features(clip, own.images, at_once=512)
+        found[name] = _accuracy(clip, features, own.labels, manifest.template, manifest.classes).overall
+    return found
+
+
+def traits_card(
+    clip: CLIPBundle,
+    recipe: TextRecipe,
+    *,
+    first: str,
+    minutes: float,
+    n_bytes: int,
+    held_out: dict[str, float],
+    root: str | Path | None = None,
+) -> dict[str, Any]:
+    """The same of `mini-traits`, also in black and white; ``first``: checksum of the model whose image tower it has."""
+    found = {name: evaluate_photos(clip, load_dataset(name, root)) for name in PHOTO_SETS}
+    grey = {name: evaluate_photos(clip, load_dataset(f"{name}:grey", root)) for name in PHOTO_SETS}
+    measured = {
+        "image_tower": {"model": MINI, "sha256": first},
+        "forms": list(captions.PHOTO_FORMS),
+        "accuracy": _round({name: one.overall for name, one in found.items()}),
+        "accuracy_grey": _round({name: one.overall for name, one in grey.items()}),
+        "accuracy_grey_per_class": _round({name: one.per_class for name, one in grey.items()}),
+        "held_out_accuracy": _round(held_out),
+    }
+    return _card(clip, asdict(recipe), measured, minutes, n_bytes)
+
+
 def _card(
     clip: CLIPBundle,
     recipe: dict[str, Any],
@@ -180,11 +215,12 @@ def _round(shares: Any) -> Any:
 
 def card_files(card: dict[str, Any]) -> dict[str, str]:
     """The card as data, as a page and as a manifest: file name -> text."""
-    name, photos = card["name"], card["name"] == MINI
-    values = card | {"titles": _TITLES, "photos": photos} | (_of_photos(card) if photos else _of_digits(card))
+    name, photos = card["name"], card["name"] in PHOTO_MODELS
+    more = _of_traits() if name == MINI_TRAITS else _of_photos(card) if photos else _of_digits(card)
+    values = card | {"titles": _TITLES, "photos": photos} | more
     return {
         f"{name}.card.json": json.dumps(card, indent=2, ensure_ascii=False) + "\n",
-        f"{name}.md": _render("mini.md.j2" if photos else "tiny.md.j2", values),
+        f"{name}.md": _render(f"{name if photos else 'tiny'}.md.j2", values),
         f"{name}.toml": _render("manifest.toml.j2", values),
     }
 
@@ -200,6 +236,12 @@ def _of_photos(card: dict[str, Any]) -> dict[str, Any]:
     pairs = zip(card["accuracy_per_class"]["cifar100"], classes["cifar100"], strict=True)
     ordered = [f"{name} {100 * share:.0f} %" for share, name in sorted(pairs, reverse=True)]
     return {"tails": TAILS, "coarse": len(captions.COARSE), "classes": classes, "ordered": ordered}
+
+
+def _of_traits() -> dict[str, Any]:
+    seen = {name: {"images": len(seen_positions(name))} for name in PHOTO_SETS}
+    words = ", ".join(" or ".join(told["words"]) for told in captions.PHOTO_TRAITS.values())
+    return {"seen": seen, "words": words, "classes": load_manifest(PHOTO_SETS[0]).classes}
 
 
 def _render(template: str, values: dict[str, Any]) -> str:

@@ -14,7 +14,6 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm.auto import tqdm
 
-from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._threads import torch_threads
 from fedcopl_lab.data import draw_weak, weak_view
 from fedcopl_lab.extras.embedded.captions import PHOTO_SETS, PhotoCaptions
@@ -30,7 +29,6 @@ from fedcopl_lab.seeding import derived_seed, torch_generator
 
 _MAX_LOG_SCALE = math.log(100)  # CLIP's own ceiling
 _IMAGES = 512  # images of one forward pass when nothing is trained
-_TIMED_STEPS = 4
 
 
 def train_mini(
@@ -158,28 +156,6 @@ def fit(
             )
             write_state(folder, state)
     return trainer.model, state
-
-
-def epochs_within(minutes: float, curriculum: Curriculum) -> int:
-    """How many epochs fit into a time on this machine, from a few timed steps; at least one."""
-    if not 0 < minutes < math.inf:
-        raise FedCoPLError(f"minutes={minutes} is no time to train in; use a positive number such as 90")
-    recipe, trainer = curriculum.recipe, Trainer(curriculum)
-    generator = torch_generator(recipe.seed, "mini-timing")
-    batch = curriculum.train[torch.arange(recipe.batch_size)]
-    with torch_threads(recipe.threads):
-        trainer.step(batch, recipe.lr, generator)  # the first step also allocates
-        seconds = {share: _seconds_of(trainer, batch, generator, share) for share in (0.0, recipe.left_out)}
-    per_step = recipe.cooldown * seconds[0.0] + (1 - recipe.cooldown) * seconds[recipe.left_out]
-    per_epoch = per_step * curriculum.per_epoch
-    return max(int(minutes * 60 / per_epoch), 1)
-
-
-def _seconds_of(trainer: Trainer, batch: PhotoPool, generator: torch.Generator, left_out: float) -> float:
-    start = time.perf_counter()
-    for _ in range(_TIMED_STEPS):
-        trainer.step(batch, trainer.curriculum.recipe.lr, generator, left_out)
-    return (time.perf_counter() - start) / _TIMED_STEPS
 
 
 def finished(model: open_clip.CLIP, captions: PhotoCaptions) -> tuple[CLIPBundle, bytes]:

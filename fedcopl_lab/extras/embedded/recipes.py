@@ -77,7 +77,31 @@ class MiniRecipe:
         return self.lr * min((step + 1) / self.warmup, falling)
 
 
-def _check(recipe: TinyRecipe | MiniRecipe, counts: tuple[str, ...], shares: tuple[str, ...]) -> None:
+@dataclass(frozen=True)
+class TextRecipe:
+    """What decides the text tower of `mini-traits`, beside the image tower of `mini`, which is kept."""
+
+    epochs: int = 3  # passes over the images
+    batch_size: int = 128  # images per step; the last, smaller batch of an epoch is left out
+    groups: int = 4  # of a batch: the photographs of one are changed alike and share a caption
+    changed: float = 0.6  # chance that a trait of a group is drawn; otherwise it stays as it is
+    plain: float = 0.25  # share of captions that say no trait
+    named: float = 0.6  # chance that another caption says a clear trait
+    lr: float = 2e-3  # peak learning rate of AdamW, reached after a tenth of the steps, then a cosine to zero
+    weight_decay: float = 0.05  # on matrices only
+    prior: float = 0.5  # how much of a class's log share of the images leaves its logit
+    held_out: float = 0.04  # share of every class that is not trained on, to watch and choose by
+    precision: Literal["bf16", "fp32"] = "bf16"  # of both towers while training
+    seed: int = 0  # of the initial weights, captions, views and batches
+    threads: int = 2  # torch threads while training; the sums, and so the bytes, depend on it
+
+    def __post_init__(self) -> None:
+        _check(self, ("epochs", "batch_size", "groups", "threads"), ("changed", "plain", "named", "prior", "held_out"))
+        if self.batch_size % self.groups:
+            raise FedCoPLError(f"groups={self.groups} do not divide batches of {self.batch_size}; use 4, for example")
+
+
+def _check(recipe: TinyRecipe | MiniRecipe | TextRecipe, counts: tuple[str, ...], shares: tuple[str, ...]) -> None:
     for name in counts:
         if getattr(recipe, name) < 1:
             raise FedCoPLError(f"{name}={getattr(recipe, name)} trains nothing; use 1 or more")

@@ -15,8 +15,8 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import write_atomic
 from fedcopl_lab.extras.embedded.recipes import MiniRecipe
 
-LAST, FLAT = "last.safetensors", "flat.safetensors"
-"""The newest state, and the newest one before the learning rate began to fall: a longer recipe goes on from there."""
+LAST = "last.safetensors"
+"""The newest state."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,11 +29,6 @@ class TrainingState:
     tensors: Mapping[str, Tensor]  # of model and optimisers, by name
     curve: tuple[Mapping[str, float], ...] = ()  # what was measured after each epoch
     seconds: float = 0.0  # time spent so far
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether no step was taken at a falling learning rate."""
-        return self.epoch * self.per_epoch <= self.recipe.flat_steps(self.per_epoch)
 
     def __repr__(self) -> str:
         return f"TrainingState(epoch={self.epoch} of {self.recipe.epochs})"
@@ -63,32 +58,23 @@ def restore(
 
 
 def write_state(folder: Path, state: TrainingState) -> None:
-    """Write the state, its copy while the learning rate is flat, and the curve as ``curve.csv``."""
+    """Write the state, and the curve as ``curve.csv``."""
     note = asdict(replace(state, tensors={}))
     del note["tensors"]
-    content = save_safetensors(dict(state.tensors), metadata={"state": json.dumps(note)})
-    write_atomic(folder / LAST, content)
-    if state.is_flat:
-        write_atomic(folder / FLAT, content)
+    write_atomic(folder / LAST, save_safetensors(dict(state.tensors), metadata={"state": json.dumps(note)}))
     rows = [",".join(f"{value:.6g}" for value in row.values()) for row in state.curve]
     write_atomic(folder / "curve.csv", "\n".join([",".join(state.curve[0]), *rows]) + "\n")
 
 
 def find_state(folder: Path, recipe: MiniRecipe, per_epoch: int) -> TrainingState | None:
-    """The state that a training can go on from; None when the folder holds none, an error when of other recipes.
-
-    A recipe that differs in its epochs alone goes on from a state before either lets the learning rate fall.
-    """
-    found = [read_state(folder / name) for name in (LAST, FLAT) if (folder / name).is_file()]
-    for state in found:
-        if state.per_epoch == per_epoch and replace(state.recipe, epochs=recipe.epochs) == recipe:
-            same = state.recipe.epochs == recipe.epochs
-            if same or (state.is_flat and replace(state, recipe=recipe).is_flat):
-                return replace(state, recipe=recipe)
-    if found:
+    """The state that a training can go on from; None when the folder holds none, an error when of another recipe."""
+    if not (folder / LAST).is_file():
+        return None
+    found = read_state(folder / LAST)
+    if (found.recipe, found.per_epoch) != (recipe, per_epoch):
         remedy = "go on with that recipe or choose another folder"
-        raise FedCoPLError(f"the state in {folder} is of {found[0].recipe}, expected {recipe}; {remedy}")
-    return None
+        raise FedCoPLError(f"the state in {folder} is of {found.recipe}, expected {recipe}; {remedy}")
+    return found
 
 
 def read_state(path: Path) -> TrainingState:

@@ -1,19 +1,23 @@
-"""The recipe of `mini` on a few made-up images: its loss, its schedule, and a training that survives a kill."""
+"""Recipes of `mini` and `mini-traits` on a few made-up images: losses, captions, trainings that survive a kill."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 
 import pytest
 import torch
+from open_clip import SimpleTokenizer
 from torch.nn import functional as F
 
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.data import load_manifest
-from fedcopl_lab.extras.embedded.captions import COARSE, PHOTO_SETS, photo_captions
+from fedcopl_lab.extras.embedded.captions import COARSE, PHOTO_SETS, PHOTO_TRAITS, photo_captions, trait_captions
 from fedcopl_lab.extras.embedded.mini import finished, fit
+from fedcopl_lab.extras.embedded.photo_traits import changed_photos, clear_photo_traits
 from fedcopl_lab.extras.embedded.photos import Curriculum, PhotoPool, held_out_mask, photo_loss
-from fedcopl_lab.extras.embedded.recipes import MiniRecipe
-from fedcopl_lab.extras.embedded.state import FLAT, LAST, read_state
+from fedcopl_lab.extras.embedded.recipes import MiniRecipe, TextRecipe
+from fedcopl_lab.extras.embedded.traits import learn_texts, trait_loss, write_photo_captions
+from fedcopl_lab.models.checkpoint import EMBEDDED_FOLDER
 from fedcopl_lab.models.towers import PatchDropout
 
 SHORT = MiniRecipe(epochs=4, batch_size=16, warmup=2, held_out=0.1, filled=5, precision="fp32", threads=1)
@@ -102,18 +106,6 @@ def test_a_stopped_training_ends_with_the_same_bytes(whole, pool, tmp_path):
 
 
 @pytest.mark.long
-def test_a_longer_recipe_goes_on_while_the_rate_is_flat(whole, pool, tmp_path):
-    folder, curriculum, _ = whole
-    flat = read_state(folder / FLAT)
-    assert flat.is_flat
-    assert not read_state(folder / LAST).is_flat
-    longer = Curriculum.of(replace(SHORT, epochs=6), pool)
-    straight, _ = fit(longer, tmp_path, progress=False)
-    extended, _ = fit(longer, folder, progress=False)
-    assert finished(extended, curriculum.captions)[1] == finished(straight, curriculum.captions)[1]
-
-
-@pytest.mark.long
 def test_a_state_of_another_recipe_is_refused(whole, pool):
     folder = whole[0]
     with pytest.raises(FedCoPLError, match="go on with that recipe or choose another folder"):
@@ -126,3 +118,89 @@ def test_clients_may_not_hold_what_the_model_was_trained_on():
 
     with pytest.raises(FedCoPLError, match=r"'cifar10:300' holds images that 'mini' was trained on; use .*:unseen:300"):
         PromptSetting.of(config)
+
+
+CHANGED = {"zoom": 0.4, "blur": 1.0, "contrast": -1.0, "light": -1.0, "grain": 20.0}
+USUAL = {trait: told["usual"] for trait, told in PHOTO_TRAITS.items()}
+
+
+def test_a_photograph_as_usual_is_not_changed(pool):
+    assert clear_photo_traits(USUAL).tolist() == [0, -1, 0, 0, -1], "sharp and clean"
+    assert torch.equal(changed_photos(pool.images, USUAL, torch.Generator().manual_seed(0)), pool.images)
+
+
+@pytest.mark.parametrize("trait", PHOTO_TRAITS)
+def test_each_trait_changes_what_its_word_says(trait, pool):
+    images = pool.images // 2 + 64
+    changed = changed_photos(images, USUAL | {trait: CHANGED[trait]}, torch.Generator().manual_seed(0)).double()
+    assert changed.shape == images.shape
+    before, sharp = images.double(), lambda one: one.diff(dim=-1).abs().mean()
+    seen = {
+        "zoom": sharp(changed) < sharp(before),
+        "blur": sharp(changed) < 0.6 * sharp(before),
+        "contrast": changed.std() < 0.6 * before.std(),
+        "light": changed.mean() < 0.6 * before.mean(),
+        "grain": (changed - before).std() == pytest.approx(20, rel=0.05),
+    }
+    assert seen[trait]
+
+
+def test_captions_say_clear_traits_only_and_name_every_class():
+    captions, generator = trait_captions(32), torch.Generator().manual_seed(0)
+    clear = torch.tensor([[0, -1, 1, 0, 0], [1, 1, 0, -1, 1]])
+    recipe = replace(TextRecipe(), plain=0.0, named=1.0)
+    rows, said = write_photo_captions(clear, captions, recipe, generator)
+    assert torch.equal(said, clear)
+    words = [SimpleTokenizer().decode(captions.token_ids[row[row > 0]].tolist()) for row in rows[:, 103]]
+    assert all(load_manifest("cifar100").classes[93] in text for text in words)
+    assert {"sharp", "harsh"} <= set(words[0].split())
+    assert {"close", "blurred", "dark", "grainy"} <= set(words[1].split())
+    silent, nothing = write_photo_captions(clear, captions, replace(recipe, plain=1.0), generator)
+    assert not nothing.any()
+    assert silent.amax(dim=2).eq(len(captions.token_ids) - 1).all(), "no caption was cut"
+
+
+def test_the_trait_loss_equals_the_slow_one(pool):
+    captions, generator = trait_captions(32), torch.Generator().manual_seed(2)
+    logits = torch.randn(len(pool), 3, 110, generator=generator, dtype=torch.float64)
+    fits = torch.rand(len(pool), 3, generator=generator) < 0.5
+    fits[torch.arange(len(pool)), torch.arange(len(pool)) % 3] = True
+    total = 0.0
+    for scores, label, place, true in zip(logits, pool.labels, pool.sets, fits, strict=True):
+        first, end = captions.spans[PHOTO_SETS[place]]
+        likely = scores[:, first:end].exp() / scores[:, first:end].exp().sum()
+        total -= likely[true, label].log().mean()
+    torch.testing.assert_close(trait_loss(logits, pool, fits, captions), total / len(pool))
+
+
+@pytest.mark.long
+def test_texts_are_learned_to_the_same_bytes_and_the_image_tower_stays(pool):
+    recipe = TextRecipe(epochs=1, batch_size=16, precision="fp32", threads=1)
+    first = lab.load_clip("mini")
+    states = [learn_texts(first, pool, recipe, progress=False)[0].state_dict() for _ in range(2)]
+    assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
+    for name, value in first.model.visual.state_dict().items():
+        assert torch.equal(states[0][f"visual.{name}"], value)
+    with pytest.raises(FedCoPLError, match="60 images make no batch of 128"):
+        learn_texts(first, pool, TextRecipe(), progress=False)
+
+
+def test_packaged_traits_card_is_of_the_recipe_and_of_mini_in_the_package():
+    card = json.loads((EMBEDDED_FOLDER / "mini-traits.card.json").read_text(encoding="utf-8"))
+    assert card["recipe"] == asdict(TextRecipe())
+    assert card["image_tower"] == {"model": "mini", "sha256": lab.load_clip("mini").sha256}
+    towers = [lab.load_clip(name).model.visual.state_dict() for name in ("mini", "mini-traits")]
+    assert all(torch.equal(value, towers[1][name]) for name, value in towers[0].items())
+
+
+def test_words_before_a_class_carry_meaning_in_mini_traits_more_than_in_mini():
+    """How far words move a class's feature, beside how far apart two classes are."""
+    moved = {}
+    for name in ("mini", "mini-traits"):
+        clip = lab.load_clip(name)
+        says = ("a photo of a {}.", "a dark blurred photo of a {}.", "a bright grainy distant photo of a {}.")
+        captions = [[form.format(label) for label in ("cat", "ship")] for form in says]
+        texts = torch.stack([clip.model.encode_text(clip.tokenizer(one), normalize=True) for one in captions])
+        between = (texts[0, 0] - texts[0, 1]).norm()
+        moved[name] = float((texts[1:] - texts[0]).norm(dim=2).mean() / between)
+    assert moved["mini-traits"] > 1.5 * moved["mini"]

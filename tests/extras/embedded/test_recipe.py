@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
-from fedcopl_lab.extras.embedded import MiniRecipe, TinyRecipe, train_tiny
+from fedcopl_lab.extras.embedded import MiniRecipe, TextRecipe, TinyRecipe, train_tiny
 from fedcopl_lab.extras.embedded import cards as _card
 from fedcopl_lab.extras.embedded.captions import (
     DIGIT_WORDS,
@@ -222,6 +222,8 @@ def test_train_embedded_makes_a_short_trial(name, tmp_path):
         (TinyRecipe, {"numerals": 1.5}, r"numerals=1\.5 is outside \[0, 1\]"),
         (TinyRecipe, {"warmup": 0.0}, r"warmup=0\.0 is outside"),
         (TinyRecipe, {"lr": float("nan")}, "lr=nan"),
+        (TextRecipe, {"groups": 3}, "groups=3 do not divide batches of 128"),
+        (TextRecipe, {"named": 1.2}, r"named=1\.2 is outside"),
         (MiniRecipe, {"epochs": 0}, "epochs=0 trains nothing"),
         (MiniRecipe, {"lr": float("nan")}, "lr=nan"),
         (MiniRecipe, {"prior": 2.0}, r"prior=2\.0 is outside"),
@@ -238,6 +240,7 @@ def test_bad_recipes(recipe, fields, message):
         ("midi", {}, "", r"no recipe for model 'midi', expected one of 'tiny'.*'mini'"),
         ("tiny", {"steps": 0}, "", "steps=0 trains nothing"),
         ("tiny", {"epochs": 3}, "", "epochs=3 has no meaning for 'tiny'"),
+        ("mini-traits", {"steps": 3}, "", "steps=3 has no meaning for 'mini-traits'; use epochs"),
         ("mini", {"steps": 1, "epochs": 1}, "", "steps and epochs both say how long"),
         ("tiny", {"steps": 1}, "file/below", r"cannot be written.*name a writable folder"),
     ],
