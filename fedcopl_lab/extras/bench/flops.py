@@ -108,11 +108,14 @@ def resnet_stem(image_size: int, width: int, layers: Sequence[int]) -> int:
     return total
 
 
+_PHOTOS = Shape(65, 128, 6, 64, 3, n_text=8, visual_depth=5, stem=64 * 3 * 4 * 4 * 128)
+
 SHAPES = {
     "tiny": Shape(17, 64, 4, 64, 3, n_text=8, visual_depth=3, stem=16 * 12 * 64),
     "tiny-p1": Shape(65, 48, 4, 64, 3, n_text=8, visual_depth=3, stem=64 * 3 * 48),
     "tiny-rn": PoolShape(5, 512, 1, 64, 3, n_text=8, visual_depth=1, stem=resnet_stem(64, 16, (1, 1, 1, 1)), embed=64),
-    "mini": Shape(65, 128, 6, 64, 3, n_text=8, visual_depth=5, stem=64 * 3 * 4 * 4 * 128),
+    "mini": _PHOTOS,
+    "mini-traits": _PHOTOS,
     "ViT-B-32": Shape(50, 768, 12, 512, 12, stem=49 * 3 * 32 * 32 * 768),
     "ViT-B-16": Shape(197, 768, 12, 512, 12, stem=196 * 3 * 16 * 16 * 768),
     "RN50": PoolShape(50, 2048, 1, 512, 12, visual_depth=1, stem=resnet_stem(224, 64, (3, 4, 6, 3))),

@@ -19,7 +19,7 @@ def test_figures_of_the_spec():
     assert b32.stem / 1e9 == pytest.approx(0.116, rel=0.01)
 
 
-@pytest.mark.parametrize("name", ["tiny", "tiny-p1", "tiny-rn", "mini", "RN50"])
+@pytest.mark.parametrize("name", ["tiny", "tiny-p1", "tiny-rn", "mini", "mini-traits", "RN50"])
 def test_what_precedes_the_prompts_is_counted_as_torch_counts_it(name):
     clip = lab.load_clip(name, weights="random")
     with FlopCounterMode(display=False) as counted:
