@@ -68,16 +68,19 @@ def split_name(name: str, known: Container[str]) -> PartName:
     if not colon or base not in known:
         return PartName(name)
     words = rest.split(":")
-    said = {word: words[:1] == [word] and bool(words.pop(0)) for word in (UNSEEN, GREY)}
-    if any(said.values()) and base not in SEEN_SETS:
-        word = UNSEEN if said[UNSEEN] else GREY
+    unseen = words[0] == UNSEEN
+    words = words[unseen:]
+    grey = words[:1] == [GREY]
+    words = words[grey:]
+    if (unseen or grey) and base not in SEEN_SETS:
+        word = UNSEEN if unseen else GREY
         raise FedCoPLError(f"{name!r}: mini is trained on no image of {base}; leave {word!r} out of the name")
     if not words:
-        return PartName(base, None, *said.values())
+        return PartName(base, None, unseen, grey)
     number = ":".join(words)
     if not (number.isascii() and number.isdigit()):
         raise FedCoPLError(f"{name!r} asks for {number!r} images; expected a number, such as {base}:300")
-    return PartName(base, int(number), *said.values())
+    return PartName(base, int(number), unseen, grey)
 
 
 def counts_of(part: PartName, n_train: int, n_test: int) -> tuple[int, int]:

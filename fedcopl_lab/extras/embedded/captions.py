@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
 
@@ -111,6 +112,13 @@ def clear_traits(traits: Float[Tensor, "n 6"]) -> Int[Tensor, "n 6"]:
     return (traits > _CLEAR[:, 1]).long() - (traits < _CLEAR[:, 0]).long()
 
 
+def true_of(
+    said: Int[Tensor, "captions traits"], clear: Int[Tensor, "images traits"]
+) -> Bool[Tensor, "images captions"]:
+    """Whether every trait that a caption names is an image's."""
+    return ((said[None] == 0) | (said[None] == clear[:, None])).all(dim=2)
+
+
 @dataclass(frozen=True)
 class GlyphCaptions:
     """One caption for each of some glyphs.
@@ -125,8 +133,7 @@ class GlyphCaptions:
 
     def fits(self, digits: Int[Tensor, "n"], clear: Int[Tensor, "n 6"]) -> Bool[Tensor, "images captions"]:
         """Whether a caption is true of a glyph: the same digit, and every trait that it names."""
-        agrees = (self.said[None] == 0) | (self.said[None] == clear[:, None])
-        return (digits[:, None] == digits[None]) & agrees.all(dim=2)
+        return (digits[:, None] == digits[None]) & true_of(self.said, clear)
 
 
 def write_captions(
@@ -177,13 +184,17 @@ def photo_captions(context_length: int, seed: int, n_filled: int) -> PhotoCaptio
     words = [word for word in FILLER_WORDS if word not in taken]  # no filler is in a name
     fillers = filler_templates(n_filled, torch_generator(seed, "mini-fillers"), words)
     tokens, token_ids = _tokenise((*PHOTO_TEMPLATES, *fillers), names, context_length)
-    spans, start = {}, 0
-    for group, labels in groups.items():
-        spans[group] = (start, start + len(labels))
-        start += len(labels)
-    home = {label: place for place, labels in enumerate(COARSE.values()) for label in labels}
-    coarse_of = torch.tensor([home[label] for label in groups["cifar100"]])
-    return PhotoCaptions(tokens, token_ids, len(PHOTO_TEMPLATES), MappingProxyType(spans), coarse_of)
+    return PhotoCaptions(tokens, token_ids, len(PHOTO_TEMPLATES), _spans(groups), _coarse_of(groups["cifar100"]))
+
+
+def _spans(groups: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[int, int]]:
+    ends = accumulate(map(len, groups.values()))
+    return MappingProxyType({name: (end - len(groups[name]), end) for name, end in zip(groups, ends, strict=True)})
+
+
+def _coarse_of(labels: Sequence[str]) -> Int[Tensor, "100"]:
+    home = {label: place for place, own in enumerate(COARSE.values()) for label in own}
+    return torch.tensor([home[label] for label in labels])
 
 
 @cache
@@ -194,12 +205,11 @@ def photo_names() -> tuple[str, ...]:
 
 def trait_captions(context_length: int) -> PhotoCaptions:
     """Every class of CIFAR-10 and CIFAR-100 in the plain caption; ``token_ids`` holds the words for traits as well."""
-    known = photo_captions(context_length, seed=0, n_filled=0)
+    groups = {name: load_manifest(name).classes for name in PHOTO_SETS}
     words = [word for told in PHOTO_TRAITS.values() for word in told["words"]]
     forms = [form.format("") for form in PHOTO_FORMS]
     tokens, token_ids = _tokenise(PHOTO_TEMPLATES[:1], photo_names(), context_length, (*words, *forms))
-    spans = {name: known.spans[name] for name in PHOTO_SETS}
-    return PhotoCaptions(tokens, token_ids, 1, MappingProxyType(spans), known.coarse_of)
+    return PhotoCaptions(tokens, token_ids, 1, _spans(groups), _coarse_of(groups["cifar100"]))
 
 
 def _tokenise(

@@ -24,7 +24,7 @@ from fedcopl_lab.extras.embedded.photos import PhotoPool
 from fedcopl_lab.extras.embedded.recipes import MiniRecipe, TextRecipe
 from fedcopl_lab.extras.embedded.seen_draw import TAILS
 from fedcopl_lab.models.checkpoint import model_config
-from fedcopl_lab.models.clip import MINI, MINI_TRAITS, PHOTO_MODELS, CLIPBundle
+from fedcopl_lab.models.clip import MINI, MINI_TRAITS, PHOTO_MODELS, CLIPBundle, load_clip
 from fedcopl_lab.models.towers import both_features
 from fedcopl_lab.seeding import torch_generator
 
@@ -125,26 +125,37 @@ def make_card(clip: CLIPBundle, recipe: dict[str, Any], *, minutes: float | None
     return card | {"versions": {"matplotlib": matplotlib.__version__, **card["versions"]}}
 
 
-def mini_card(
+def photo_card(
     clip: CLIPBundle,
-    recipe: MiniRecipe,
+    recipe: MiniRecipe | TextRecipe,
     *,
     minutes: float,
     n_bytes: int,
     held_out: dict[str, float],
     root: str | Path | None = None,
 ) -> dict[str, Any]:
-    """The same of `mini`, measured on both test sets; ``held_out``: last accuracies on held-out training images."""
+    """The same of `mini` or `mini-traits`, on both test sets; ``held_out``: accuracies on held-out training images."""
     found = {name: evaluate_photos(clip, load_dataset(name, root)) for name in PHOTO_SETS}
-    measured = {
-        "seen": {name: {"images": len(seen_positions(name)), "sha256": seen_sha256(name)} for name in PHOTO_SETS},
-        "templates": list(captions.PHOTO_TEMPLATES),
-        "accuracy": _round({name: one.overall for name, one in found.items()}),
-        "accuracy_per_class": _round({name: one.per_class for name, one in found.items()}),
-        "predicted_share_per_class": _round({name: one.predicted for name, one in found.items()}),
-        "held_out_accuracy": _round(held_out),
-    }
-    return _card(clip, asdict(recipe), measured, minutes, n_bytes, ", shared with other work")
+    accuracy = {"accuracy": _round({name: one.overall for name, one in found.items()})}
+    if clip.name == MINI:
+        measured = {
+            "seen": {name: {"images": len(seen_positions(name)), "sha256": seen_sha256(name)} for name in PHOTO_SETS},
+            "templates": list(captions.PHOTO_TEMPLATES),
+            **accuracy,
+            "accuracy_per_class": _round({name: one.per_class for name, one in found.items()}),
+            "predicted_share_per_class": _round({name: one.predicted for name, one in found.items()}),
+        }
+    else:
+        grey = {name: evaluate_photos(clip, load_dataset(f"{name}:grey", root)) for name in PHOTO_SETS}
+        measured = {
+            "image_tower": {"model": MINI, "sha256": load_clip(MINI).sha256},
+            "forms": list(captions.PHOTO_FORMS),
+            **accuracy,
+            "accuracy_grey": _round({name: one.overall for name, one in grey.items()}),
+            "accuracy_grey_per_class": _round({name: one.per_class for name, one in grey.items()}),
+        }
+    others = ", shared with other work" if clip.name == MINI else ""
+    return _card(clip, asdict(recipe), measured | {"held_out_accuracy": _round(held_out)}, minutes, n_bytes, others)
 
 
 def held_out_accuracy(clip: CLIPBundle, held_out: PhotoPool) -> dict[str, float]:
@@ -155,30 +166,6 @@ def held_out_accuracy(clip: CLIPBundle, held_out: PhotoPool) -> dict[str, float]
         features = _image_features(clip, own.images, at_once=512)
         found[name] = _accuracy(clip, features, own.labels, manifest.template, manifest.classes).overall
     return found
-
-
-def traits_card(
-    clip: CLIPBundle,
-    recipe: TextRecipe,
-    *,
-    first: str,
-    minutes: float,
-    n_bytes: int,
-    held_out: dict[str, float],
-    root: str | Path | None = None,
-) -> dict[str, Any]:
-    """The same of `mini-traits`, also in black and white; ``first``: checksum of the model whose image tower it has."""
-    found = {name: evaluate_photos(clip, load_dataset(name, root)) for name in PHOTO_SETS}
-    grey = {name: evaluate_photos(clip, load_dataset(f"{name}:grey", root)) for name in PHOTO_SETS}
-    measured = {
-        "image_tower": {"model": MINI, "sha256": first},
-        "forms": list(captions.PHOTO_FORMS),
-        "accuracy": _round({name: one.overall for name, one in found.items()}),
-        "accuracy_grey": _round({name: one.overall for name, one in grey.items()}),
-        "accuracy_grey_per_class": _round({name: one.per_class for name, one in grey.items()}),
-        "held_out_accuracy": _round(held_out),
-    }
-    return _card(clip, asdict(recipe), measured, minutes, n_bytes)
 
 
 def _card(

@@ -16,18 +16,17 @@ from tqdm.auto import tqdm
 
 from fedcopl_lab._threads import torch_threads
 from fedcopl_lab.data import draw_weak, weak_view
-from fedcopl_lab.extras.embedded.captions import PHOTO_SETS, PhotoCaptions
-from fedcopl_lab.extras.embedded.cards import mini_card
+from fedcopl_lab.extras.embedded.captions import PHOTO_SETS
+from fedcopl_lab.extras.embedded.cards import photo_card
 from fedcopl_lab.extras.embedded.photos import Curriculum, PhotoPool, draw_captions, log_shares, photo_loss, photo_pool
 from fedcopl_lab.extras.embedded.recipes import MiniRecipe
 from fedcopl_lab.extras.embedded.state import TrainingState, find_state, restore, state_tensors, write_state
-from fedcopl_lab.extras.embedded.training import TrainedModel, decay_groups, loaded, write_model
-from fedcopl_lab.models.checkpoint import build_clip, check_writable, checkpoint_bytes
-from fedcopl_lab.models.clip import MINI, CLIPBundle, bundle
+from fedcopl_lab.extras.embedded.training import MAX_LOG_SCALE, TrainedModel, decay_groups, finished, write_model
+from fedcopl_lab.models.checkpoint import build_clip, check_writable
+from fedcopl_lab.models.clip import MINI, bundle
 from fedcopl_lab.models.towers import PatchDropout
 from fedcopl_lab.seeding import derived_seed, torch_generator
 
-_MAX_LOG_SCALE = math.log(100)  # CLIP's own ceiling
 _IMAGES = 512  # images of one forward pass when nothing is trained
 
 
@@ -54,7 +53,7 @@ def train_mini(
     model, state = fit(curriculum, folder / "state", progress)
     trained, content = finished(model, curriculum.captions)
     last = {name: state.curve[-1][f"held_out_{name}"] for name in PHOTO_SETS}
-    card = mini_card(trained, recipe, minutes=state.seconds / 60, n_bytes=len(content), held_out=last, root=root)
+    card = photo_card(trained, recipe, minutes=state.seconds / 60, n_bytes=len(content), held_out=last, root=root)
     return write_model(folder, trained, content, card)
 
 
@@ -90,7 +89,7 @@ class Trainer:
                 group["lr"] = lr
             optimiser.step()
         with torch.no_grad():
-            self.model.logit_scale.clamp_(max=_MAX_LOG_SCALE)
+            self.model.logit_scale.clamp_(max=MAX_LOG_SCALE)
         return float(loss.detach())
 
     def epoch(self, number: int, progress: bool) -> float:
@@ -156,12 +155,6 @@ def fit(
             )
             write_state(folder, state)
     return trainer.model, state
-
-
-def finished(model: open_clip.CLIP, captions: PhotoCaptions) -> tuple[CLIPBundle, bytes]:
-    """The model as it will be loaded, and its checkpoint in half precision."""
-    content = checkpoint_bytes(model, captions.token_ids, torch.float16)
-    return loaded(MINI, content), content
 
 
 def _optimisers(model: open_clip.CLIP, recipe: MiniRecipe) -> Mapping[str, torch.optim.Optimizer]:

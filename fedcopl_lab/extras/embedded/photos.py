@@ -56,6 +56,13 @@ def held_out_mask(pool: PhotoPool, share: float, seed: int) -> Bool[Tensor, "n"]
     return held
 
 
+def whole_batches(n_images: int, batch_size: int) -> int:
+    """Steps of an epoch; an error when there are fewer images than a batch."""
+    if n_images < batch_size:
+        raise FedCoPLError(f"{n_images} images make no batch of {batch_size}; use more images or smaller batches")
+    return n_images // batch_size
+
+
 def log_shares(pool: PhotoPool, captions: PhotoCaptions) -> Float[Tensor, "names"]:
     """Log share of each fine name's images in its set; 0 for names without images and for coarse ones."""
     shares = torch.zeros(captions.rows.shape[1])
@@ -118,15 +125,13 @@ class Curriculum:
         held = held_out_mask(pool, recipe.held_out, recipe.seed)
         context = int(model_config(MINI)["text_cfg"]["context_length"])
         curriculum = cls(recipe, pool[~held], pool[held], photo_captions(context, recipe.seed, recipe.filled))
-        if not curriculum.per_epoch:
-            few = f"{len(curriculum.train)} images make no batch of {recipe.batch_size}"
-            raise FedCoPLError(f"{few}; use more images or smaller batches")
+        whole_batches(len(curriculum.train), recipe.batch_size)  # says when there are too few images
         return curriculum
 
     @property
     def per_epoch(self) -> int:
         """Steps of an epoch."""
-        return len(self.train) // self.recipe.batch_size
+        return whole_batches(len(self.train), self.recipe.batch_size)
 
     def __repr__(self) -> str:
         return f"Curriculum({len(self.train)} images, {len(self.held_out)} held out)"

@@ -16,13 +16,12 @@ from fedcopl_lab.extras.embedded.captions import clear_traits, digit_captions, w
 from fedcopl_lab.extras.embedded.cards import make_card
 from fedcopl_lab.extras.embedded.glyphs import GlyphBatch, draw_glyphs
 from fedcopl_lab.extras.embedded.recipes import TinyRecipe
-from fedcopl_lab.extras.embedded.training import TrainedModel, decay_groups, loaded, write_model
+from fedcopl_lab.extras.embedded.training import OneCycle, TrainedModel, loaded, write_model
 from fedcopl_lab.models.checkpoint import build_clip, check_writable, checkpoint_bytes, model_config
 from fedcopl_lab.models.clip import bundle
 from fedcopl_lab.models.towers import both_features
 from fedcopl_lab.seeding import derived_seed, torch_generator
 
-_MAX_LOG_SCALE = 4.6052  # a logit scale of 100, CLIP's own ceiling
 _CHUNK = 2000  # glyphs drawn at a time; bounds the memory of the distortion
 
 
@@ -60,11 +59,7 @@ def _train(name: str, recipe: TinyRecipe, progress: bool) -> bytes:
     pool = _draw_pool(recipe)
     clip = bundle(name, model, sha256="")
     pixels, clear = resized(pool.pixels, clip.image_size), clear_traits(pool.traits)
-    groups = decay_groups(model.parameters(), recipe.weight_decay)
-    optimiser = torch.optim.AdamW(groups, lr=recipe.lr, betas=(0.9, 0.98))
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, recipe.lr, total_steps=recipe.steps + 1, pct_start=recipe.warmup, cycle_momentum=False
-    )
+    cycle = OneCycle(model, recipe.lr, recipe.weight_decay, recipe.steps, recipe.warmup)
     generator = torch_generator(recipe.seed, "tiny-batches")
     shares = {"numerals": recipe.numerals, "templates": recipe.templates, "named": recipe.named}
     for _ in tqdm(range(recipe.steps), desc=f"train {name}", disable=not progress):
@@ -75,13 +70,7 @@ def _train(name: str, recipe: TinyRecipe, progress: bool) -> bytes:
         fits, scale = said.fits(digits, traits), model.logit_scale.exp()
         whole, patches = both_features(model, clip.to_input(pixels[chosen]))
         loss = contrastive_loss(whole, texts, fits, scale)
-        loss = loss + recipe.patches * contrastive_loss(patches, texts, fits, scale)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        schedule.step()
-        with torch.no_grad():
-            model.logit_scale.clamp_(max=_MAX_LOG_SCALE)
+        cycle.descend(loss + recipe.patches * contrastive_loss(patches, texts, fits, scale))
     return checkpoint_bytes(model, captions.token_ids)
 
 

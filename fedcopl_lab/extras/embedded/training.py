@@ -1,16 +1,24 @@
-"""What the training of every embedded model shares: weight decay on matrices only, and the files at the end."""
+"""What the training of every embedded model shares: its optimiser, and the files at the end."""
 
 import hashlib
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+import open_clip
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
 
+from fedcopl_lab.extras.embedded.captions import Captions
 from fedcopl_lab.extras.embedded.cards import card_files
-from fedcopl_lab.models.checkpoint import clip_from_bytes, write_checkpoint
-from fedcopl_lab.models.clip import CLIPBundle, bundle
+from fedcopl_lab.models.checkpoint import checkpoint_bytes, clip_from_bytes, write_checkpoint
+from fedcopl_lab.models.clip import MINI, CLIPBundle, bundle
+
+MAX_LOG_SCALE = math.log(100)
+"""CLIP's own ceiling: a logit scale of 100."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,6 +40,36 @@ def decay_groups(weights: Iterable[nn.Parameter], weight_decay: float) -> list[d
         {"params": [weight for weight in weights if weight.ndim > 1], "weight_decay": weight_decay},
         {"params": [weight for weight in weights if weight.ndim < 2], "weight_decay": 0.0},
     ]
+
+
+class OneCycle:
+    """AdamW on the weights that need gradients, and a logit scale that stays below CLIP's ceiling.
+
+    The rate reaches ``lr`` after a share ``warmup`` of the steps, then falls to zero as a cosine.
+    """
+
+    def __init__(self, model: open_clip.CLIP, lr: float, weight_decay: float, steps: int, warmup: float) -> None:
+        self.model = model
+        groups = decay_groups((weight for weight in model.parameters() if weight.requires_grad), weight_decay)
+        self.optimiser = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98))
+        self.schedule = torch.optim.lr_scheduler.OneCycleLR(
+            self.optimiser, lr, total_steps=steps + 1, pct_start=warmup, cycle_momentum=False
+        )
+
+    def descend(self, loss: Float[Tensor, ""]) -> None:
+        """One step."""
+        self.optimiser.zero_grad()
+        loss.backward()
+        self.optimiser.step()
+        self.schedule.step()
+        with torch.no_grad():
+            self.model.logit_scale.clamp_(max=MAX_LOG_SCALE)
+
+
+def finished(model: open_clip.CLIP, captions: Captions, name: str = MINI) -> tuple[CLIPBundle, bytes]:
+    """A model for photographs as it will be loaded, and its checkpoint in half precision."""
+    content = checkpoint_bytes(model, captions.token_ids, torch.float16)
+    return loaded(name, content), content
 
 
 def loaded(name: str, content: bytes) -> CLIPBundle:

@@ -1,6 +1,5 @@
 """Training of `mini-traits`: beside the frozen image tower of `mini`, a text tower learns what captions say."""
 
-import math
 import time
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm.auto import tqdm
 
-from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._threads import torch_threads
 from fedcopl_lab.data import draw_weak, weak_view
 from fedcopl_lab.extras.embedded.captions import (
@@ -22,17 +20,16 @@ from fedcopl_lab.extras.embedded.captions import (
     PhotoCaptions,
     photo_names,
     trait_captions,
+    true_of,
 )
-from fedcopl_lab.extras.embedded.cards import held_out_accuracy, traits_card
+from fedcopl_lab.extras.embedded.cards import held_out_accuracy, photo_card
 from fedcopl_lab.extras.embedded.photo_traits import changed_photos, clear_photo_traits, draw_traits
-from fedcopl_lab.extras.embedded.photos import PhotoPool, held_out_mask, log_shares, photo_pool
+from fedcopl_lab.extras.embedded.photos import PhotoPool, held_out_mask, log_shares, photo_pool, whole_batches
 from fedcopl_lab.extras.embedded.recipes import TextRecipe
-from fedcopl_lab.extras.embedded.training import TrainedModel, decay_groups, loaded, write_model
-from fedcopl_lab.models.checkpoint import build_clip, check_writable, checkpoint_bytes, model_config
+from fedcopl_lab.extras.embedded.training import OneCycle, TrainedModel, finished, write_model
+from fedcopl_lab.models.checkpoint import build_clip, check_writable, model_config
 from fedcopl_lab.models.clip import MINI, MINI_TRAITS, CLIPBundle, load_clip
 from fedcopl_lab.seeding import derived_seed, torch_generator
-
-_MAX_LOG_SCALE = math.log(100)  # CLIP's own ceiling
 
 
 def train_traits(
@@ -53,13 +50,9 @@ def train_traits(
     check_writable(folder)
     first, pool = load_clip(MINI), photo_pool(root)
     held = held_out_mask(pool, recipe.held_out, recipe.seed)
-    model, captions = learn_texts(first, pool[~held], recipe, progress)
-    content = checkpoint_bytes(model, captions.token_ids, torch.float16)
-    trained, minutes = loaded(MINI_TRAITS, content), (time.perf_counter() - start) / 60
-    right = held_out_accuracy(trained, pool[held])
-    card = traits_card(
-        trained, recipe, first=first.sha256, minutes=minutes, n_bytes=len(content), held_out=right, root=root
-    )
+    trained, content = finished(*learn_texts(first, pool[~held], recipe, progress), MINI_TRAITS)
+    minutes, right = (time.perf_counter() - start) / 60, held_out_accuracy(trained, pool[held])
+    card = photo_card(trained, recipe, minutes=minutes, n_bytes=len(content), held_out=right, root=root)
     return write_model(folder, trained, content, card)
 
 
@@ -85,21 +78,14 @@ def learn_texts(
     Raises:
         FedCoPLError: fewer images than a batch.
     """
-    per_epoch = len(train) // recipe.batch_size
-    if not per_epoch:
-        few = f"{len(train)} images make no batch of {recipe.batch_size}"
-        raise FedCoPLError(f"{few}; use more images or smaller batches")
+    per_epoch = whole_batches(len(train), recipe.batch_size)
     captions = trait_captions(int(model_config(MINI_TRAITS)["text_cfg"]["context_length"]))
     model = build_clip(MINI_TRAITS, derived_seed(recipe.seed, "mini-texts"), vocab_size=len(captions.token_ids)).train()
     model.visual.load_state_dict(first.model.visual.state_dict())
     model.visual.eval().requires_grad_(False)
     shift = recipe.prior * log_shares(train, captions)
-    weights = [weight for weight in model.parameters() if weight.requires_grad]
-    optimiser = torch.optim.AdamW(decay_groups(weights, recipe.weight_decay), lr=recipe.lr, betas=(0.9, 0.98))
     generator, steps = torch_generator(recipe.seed, "mini-texts"), recipe.epochs * per_epoch
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, recipe.lr, total_steps=steps + 1, pct_start=0.1, cycle_momentum=False
-    )
+    cycle = OneCycle(model, recipe.lr, recipe.weight_decay, steps, warmup=0.1)
     order = torch.empty(0)
     with torch_threads(recipe.threads):
         for step in tqdm(range(steps), desc="texts of mini-traits", disable=not progress):
@@ -107,13 +93,7 @@ def learn_texts(
                 order = torch.randperm(len(train), generator=generator)
             start = step % per_epoch * recipe.batch_size
             batch = train[order[start : start + recipe.batch_size]]
-            loss = _loss(model, first, batch, captions, shift, recipe, generator)
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-            schedule.step()
-            with torch.no_grad():
-                model.logit_scale.clamp_(max=_MAX_LOG_SCALE)
+            cycle.descend(_loss(model, first, batch, captions, shift, recipe, generator))
     return model, captions
 
 
@@ -139,8 +119,7 @@ def _loss(
         texts = model.encode_text(rows.flatten(0, 1))
     cosines = F.normalize(images.float(), dim=-1) @ F.normalize(texts.float(), dim=-1).T
     logits = (model.logit_scale.exp() * cosines).unflatten(1, rows.shape[:2]) + shift
-    fits = ((said[None] == 0) | (said[None] == clear[:, None])).all(dim=2)
-    return trait_loss(logits, batch, fits.repeat_interleave(len(batch) // recipe.groups, 0), captions)
+    return trait_loss(logits, batch, true_of(said, clear).repeat_interleave(len(batch) // recipe.groups, 0), captions)
 
 
 def write_photo_captions(
