@@ -158,11 +158,12 @@ def test_the_values_of_the_profiles():
     names = ("dataset", "clip", "n_clients", "rounds", "local_epochs", "refresh_every", "batch_size", "n_text", "shots")
     assert [[getattr(configure(profile), name) for name in names] for profile in PROFILES] == [
         ["digits", "tiny", 5, 8, 1, 4, 32, 8, None],
-        ["cifar10:unseen:6000", "mini", 10, 6, 2, 2, 32, 8, 16],
+        ["cifar10:unseen:grey:1500+10000", "mini-traits", 10, 16, 1, 8, 32, 8, None],
         ["cifar10", "ViT-B-32", 10, 20, 10, 5, 64, 16, None],
     ]
     for config in map(configure, PROFILES):
-        assert (config.lr, config.momentum, config.weight_decay, config.beta) == (0.1, 0.9, 0.05, 0.1)
+        assert config.lr == (0.003 if config.profile == "mini" else 0.1)
+        assert (config.momentum, config.weight_decay, config.beta) == (0.9, 0.05, 0.1)
         assert (config.q_conf, config.q_ent, config.aggregate, config.labeller) == (0.5, 0.5, "visual", "CoPL")
 
 
@@ -250,7 +251,7 @@ def test_the_label_is_short_and_names_what_is_unusual(settings, label):
 def test_the_levels_of_cpl():
     assert cpl_levels(configure("paper", dataset="dtd"), 47) == (0.75, 0.95)
     assert cpl_levels(configure("paper", dataset="cifar100"), 100) == (0.75, 0.99)
-    assert cpl_levels(configure("mini"), 100) == (0.75, 0.98)
+    assert cpl_levels(configure("mini", cpl_gamma=2.0), 100) == (0.75, 0.98)
     assert cpl_levels(configure("smoke", cpl_alpha=0.6, cpl_beta=0.0), 10) == (0.6, 0.0)
     assert cpl_levels(configure("smoke"), 1) == (0.75, 0.0)
 

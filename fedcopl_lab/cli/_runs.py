@@ -35,6 +35,13 @@ def add_runs_options(parser: argparse.ArgumentParser) -> None:
     show = verbs.add_parser("show", help="one run: settings, rounds, environment")
     show.add_argument("key", help="run key, or its beginning")
     show.set_defaults(command=show_run)
+    pack = verbs.add_parser("pack", help="write complete runs to one file, without prompts and models")
+    pack.add_argument("file", help="such as runs.tar.xz")
+    add_settings(pack, "--where", "only runs with this setting, such as profile=mini")
+    pack.set_defaults(command=pack_runs)
+    unpack = verbs.add_parser("unpack", help="add the runs of such a file that are not stored here")
+    unpack.add_argument("file", help="such as figures/mini/runs.tar.xz")
+    unpack.set_defaults(command=unpack_runs)
     verbs.add_parser("gc", help="delete runs that were never finished").set_defaults(command=remove_incomplete)
 
 
@@ -65,6 +72,25 @@ def show_run(options: argparse.Namespace) -> int:
     if run.complete:
         there = run.environment
         print(f"{there['hardware']}, {there['threads']} thread(s), Python {there['python']}, {run.seconds:.1f} s")
+    return 0
+
+
+def pack_runs(options: argparse.Namespace) -> int:
+    """Write complete runs to one file."""
+    from fedcopl_lab.extras.run_archive import write_archive
+
+    table, store = runs(**parse_settings(options.settings)), Store()
+    keys = write_archive(options.file, [store.run(key) for key in table.get("key", ())])
+    print(f"wrote {len(keys)} runs to {options.file}")
+    return 0
+
+
+def unpack_runs(options: argparse.Namespace) -> int:
+    """Add the runs of a file to the store."""
+    from fedcopl_lab.extras.run_archive import read_archive
+
+    store = Store()
+    print(f"added {len(read_archive(options.file, store))} runs to {store.root}")
     return 0
 
 

@@ -91,7 +91,10 @@ _FROM_ZERO: tuple[str, _Test] = ("0 or more", lambda v: 0 <= v < math.inf)
 _RANGES: tuple[tuple[tuple[str, _Test], str], ...] = (
     (_whole(0), "rounds seed refresh_every min_train min_test warmup_epochs n_probe fedmatch_helpers fedlabel_burn_in"),
     (_whole(1), "n_clients local_epochs batch_size threads n_text n_visual shots clients_per_forward ot_iterations"),
-    (_whole(1), "unlabelled_batch_size steps_per_epoch labelled_per_class fedmatch_lookup_every fedloke_ramp"),
+    (
+        _whole(1),
+        "unlabelled_batch_size steps_per_epoch labelled_per_class fedmatch_lookup_every fedloke_ramp test_stride",
+    ),
     (_whole(8), "image_size"),
     (_QUANTILE, "q_conf q_ent cpl_alpha cpl_beta"),
     (_SHARE, "upl_confident threshold fixed_weight fedmatch_threshold fedlabel_threshold feddure_threshold fedloke_mu"),

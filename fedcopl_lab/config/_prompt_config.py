@@ -41,6 +41,7 @@ class PromptConfig(RunConfig):
     class_order: Literal["drawn", "by_number"] = "drawn"  # quantity split: in which classes go to clients
     partition_mode: Literal["paper", "authors"] = "paper"
     test_split: TestSplit | None = None  # None: the scheme's own
+    test_stride: int = 1  # rounds before the last test each such image of a client's; the last tests all
     min_train: int
     min_test: int
     # optimiser
@@ -93,6 +94,7 @@ class PromptConfig(RunConfig):
     _ADDED: ClassVar[Mapping[str, tuple[Any, str, str]]] = MappingProxyType(
         {
             "class_order": ("by_number", "scheme", "quantity"),
+            "test_stride": (1, "", ""),
             "candidate_scope": ("client", "labeller", "CPL"),
             "cpl_gamma": (2.0, "labeller", "CPL"),
             "cache_votes": ("sum", "method", "pFedPrompt"),

@@ -56,7 +56,7 @@ class RunConfig:
     threads: int = 1
 
     _ADDED: ClassVar[Mapping[str, tuple[Any, str, str]]] = MappingProxyType({})
-    """Settings younger than stored runs: what those ran with, and the field and value without which it is not read."""
+    """Settings younger than stored runs: what those ran with, and the field and value that reads it, if not all do."""
 
     _SHOWN: ClassVar = ("profile", "dataset", "n_clients", "rounds", "local_epochs", "batch_size", "lr", "seed")
 
@@ -88,7 +88,7 @@ class RunConfig:
         """What of the configuration a run key is made of: a younger setting counts where it changes a result."""
         unread = {
             name for name, (before, field, reader) in self._ADDED.items()
-            if getattr(self, name) == before or getattr(self, field) != reader
+            if getattr(self, name) == before or (field and getattr(self, field) != reader)
         }  # fmt: skip
         return {name: value for name, value in self.as_dict().items() if name not in unread}
 

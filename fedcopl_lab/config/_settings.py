@@ -41,6 +41,7 @@ class PromptSettings(RunSettings, total=False):
     class_order: Literal["drawn", "by_number"]
     partition_mode: Literal["paper", "authors"]
     test_split: TestSplit | None
+    test_stride: int
     min_train: int
     min_test: int
     lr_schedule: Literal["phase", "run", "round", "constant"]

@@ -19,7 +19,7 @@ from fedcopl_lab.data._image_cache import cached_images
 from fedcopl_lab.data._image_source import ImageSource
 from fedcopl_lab.data._manifests import Manifest, load_manifest
 from fedcopl_lab.data._own_folder import own_folder
-from fedcopl_lab.data._parts import GREY, PartName, draw_part, seen_positions, split_name
+from fedcopl_lab.data._parts import GREY, PartName, draw_part, part_sizes, seen_positions, split_name
 from fedcopl_lab.data._readers import read_source
 
 DIGITS = "digits"  # the one set that needs no download
@@ -92,9 +92,9 @@ def load_dataset(name: str, root: str | Path | None = None, image_size: int | No
         name: ``"digits"``, one of :data:`PAPER_DATASETS`, a fixed balanced part of either such as ``"cifar10:300"``
             (300 images, training and test in the set's proportion), ``"cifar10:unseen"`` or ``"cifar10:unseen:6000"``
             (the same without the training images of the `mini` CLIP; CIFAR-100 too), ``"cifar10:grey"`` or
-            ``"cifar10:unseen:grey:6000"`` (the same without colour), or ``"folder:PATH"`` for your
-            own images: PATH/train and PATH/test with one folder per class, or PATH with one folder per class, whose
-            every third image is a test image.
+            ``"cifar10:unseen:grey:5000+10000"`` (the same without colour; training and test images apart), or
+            ``"folder:PATH"`` for your own images: PATH/train and PATH/test with one folder per class, or PATH with one
+            folder per class, whose every third image is a test image.
         root: folder with downloaded data sets; None takes ``$FEDCOPL_LAB_DATA``, else the user's cache folder.
         image_size: height and width in pixels; None takes the manifest's: 8 (digits), 32 (CIFAR, SVHN,
             CINIC-10) or 224 (the others).
@@ -167,16 +167,16 @@ def _load_part(wanted: PartName, root: str, image_size: int | None) -> Dataset:
     name = wanted.whole
     manifest = load_manifest(name)
     if name == DIGITS:
-        source, whole = _digits_source(), _load_digits()
-        train, test = whole.train_indices.numpy(), whole.test_indices.numpy()
+        source, digits = _digits_source(), _load_digits()
+        train, test = digits.train_indices.numpy(), digits.test_indices.numpy()
     else:
         source = read_source(manifest, root)
         train, test = np.split(np.arange(len(source)), [source.n_train])
-    whole_train = len(train)
+    whole = len(train), len(test)
     if wanted.unseen:  # the training images come first in these sets
         train = np.setdiff1d(train, seen_positions(name), assume_unique=True)
     if wanted.n_images is not None:
-        train, test = draw_part(source.labels, train, test, wanted.n_images, name, whole_train)
+        train, test = draw_part(source.labels, train, test, part_sizes(wanted, *whole), name)
     kept = np.concatenate([train, test])
     pixels = None if source.pixels is None else source.pixels[kept]
     names = tuple(source.names[i] for i in kept) if source.names else ()

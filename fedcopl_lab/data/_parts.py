@@ -36,6 +36,7 @@ class PartName:
 
     whole: str  # name of the whole set
     n_images: int | None = None  # training and test images wanted; None for all of them
+    n_test: int | None = None  # test images wanted beside n_images training images; None: in the set's proportion
     unseen: bool = False  # without the training images that the `mini` CLIP is trained on
     grey: bool = False  # without colour
 
@@ -48,21 +49,23 @@ class PartName:
     def text(self) -> str:
         """The name again, such as ``cifar10:unseen:grey:6000``."""
         words = [word for word, said in ((UNSEEN, self.unseen), (GREY, self.grey)) if said]
-        return ":".join([self.whole, *words, *([] if self.n_images is None else [str(self.n_images)])])
+        sizes = [str(n) for n in (self.n_images, self.n_test) if n is not None]
+        return ":".join([self.whole, *words, *(["+".join(sizes)] if sizes else [])])
 
 
 def split_name(name: str, known: Container[str]) -> PartName:
     """Take the name of a set or of a part of one apart.
 
     Args:
-        name: such as ``"cifar10"``, ``"cifar10:300"``, ``"cifar10:unseen"`` or ``"cifar10:unseen:grey:6000"``.
+        name: such as ``"cifar10"``, ``"cifar10:300"``, ``"cifar10:unseen"`` or ``"cifar10:unseen:grey:5000+10000"``,
+            which is 5,000 training and 10,000 test images.
         known: the sets that have parts; any other name is left as it is.
 
     Raises:
         FedCoPLError: what follows a known name is not a number, or the set knows no such word.
 
     >>> split_name("cifar10:unseen:300", ("cifar10",))
-    PartName(whole='cifar10', n_images=300, unseen=True, grey=False)
+    PartName(whole='cifar10', n_images=300, n_test=None, unseen=True, grey=False)
     """
     base, colon, rest = name.partition(":")
     if not colon or base not in known:
@@ -76,11 +79,15 @@ def split_name(name: str, known: Container[str]) -> PartName:
         word = UNSEEN if unseen else GREY
         raise FedCoPLError(f"{name!r}: mini is trained on no image of {base}; leave {word!r} out of the name")
     if not words:
-        return PartName(base, None, unseen, grey)
-    number = ":".join(words)
-    if not (number.isascii() and number.isdigit()):
-        raise FedCoPLError(f"{name!r} asks for {number!r} images; expected a number, such as {base}:300")
-    return PartName(base, int(number), unseen, grey)
+        return PartName(base, unseen=unseen, grey=grey)
+    size = ":".join(words)
+    numbers = size.split("+")
+    if len(numbers) > 2 or not all(number.isascii() and number.isdigit() for number in numbers):
+        raise FedCoPLError(
+            f"{name!r} asks for {size!r} images; expected a number, such as {base}:300, or two for training and test "
+            f"images, such as {base}:250+50"
+        )
+    return PartName(base, *map(int, numbers), unseen=unseen, grey=grey)
 
 
 def counts_of(part: PartName, n_train: int, n_test: int) -> tuple[int, int]:
@@ -90,20 +97,39 @@ def counts_of(part: PartName, n_train: int, n_test: int) -> tuple[int, int]:
     (250, 50)
     """
     if part.n_images is not None:
-        return part_sizes(n_train, n_test, part.n_images, part.whole)
+        return part_sizes(part, n_train, n_test)
     return n_train - (len(seen_positions(part.whole)) if part.unseen else 0), n_test
 
 
-def part_sizes(n_train: int, n_test: int, n: int, name: str) -> tuple[int, int]:
-    """How many of n images are training and test images: in the proportion of the whole set, one at least."""
+def part_sizes(part: PartName, n_train: int, n_test: int) -> tuple[int, int]:
+    """Training and test images of a part that names a number, in the proportion of the whole set if it names one.
+
+    Args:
+        part: from :func:`split_name`.
+        n_train: training images of the whole set.
+        n_test: test images of the whole set.
+
+    Raises:
+        FedCoPLError: more than there are, or none of either kind.
+
+    >>> part_sizes(PartName("cifar10", 300), 50_000, 10_000), part_sizes(PartName("cifar10", 300, 60), 50_000, 10_000)
+    ((250, 50), (300, 60))
+    """
+    n = part.n_images or 0
+    if part.n_test is not None:
+        if not (1 <= n <= n_train and 1 <= part.n_test <= n_test):
+            raise FedCoPLError(
+                f"{part.text} asks for {n} training and {part.n_test} test images; there are {n_train} and {n_test}"
+            )
+        return n, part.n_test
     if not 2 <= n <= n_train + n_test:
-        raise FedCoPLError(f"{name}:{n} asks for {n} images; expected 2 to {n_train + n_test}, all there are")
+        raise FedCoPLError(f"{part.text} asks for {n} images; expected 2 to {n_train + n_test}, all there are")
     train = min(max(round(n * n_train / (n_train + n_test)), 1), n - 1)
     return train, n - train
 
 
 def draw_part(
-    labels: Positions, train: Positions, test: Positions, n: int, name: str, n_train: int | None = None
+    labels: Positions, train: Positions, test: Positions, sizes: tuple[int, int], name: str
 ) -> tuple[Positions, Positions]:
     """Positions of a part's training and test images, rising; the same each time.
 
@@ -111,14 +137,13 @@ def draw_part(
         labels: class of every image, [n_all].
         train: positions of the training images that may be taken.
         test: positions of the test images.
-        n: images of the part.
+        sizes: training and test images of the part.
         name: the whole set.
-        n_train: training images of the whole set, for the proportion; None: as many as may be taken.
 
     Returns:
         Training and test positions; every class has as many as any other, or one less, while it has any left.
     """
-    n_train, n_test = part_sizes(n_train or len(train), len(test), n, name)
+    n_train, n_test = sizes
     if n_train > len(train):
         raise FedCoPLError(f"{name}: {n_train} training images asked for, {len(train)} may be taken; ask for less")
     return _balanced(labels, train, n_train, name, "train"), _balanced(labels, test, n_test, name, "test")

@@ -1,7 +1,9 @@
 """What the clients' models say in a state: scores, tests, and tests with exchanged text prompts."""
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
@@ -63,11 +65,13 @@ class ClientModels:
     Args:
         setting: data, federation and model of the run.
         state: prompts and, for a method that remembers images, pseudo-labels.
+        stride: each such image of a client's test shard is tested.
     """
 
-    def __init__(self, setting: PromptSetting, state: FederationState) -> None:
+    def __init__(self, setting: PromptSetting, state: FederationState, stride: int = 1) -> None:
         self.setting, self.state = setting, state
         self.scorer = setting.scorer
+        self._shards = [replace(shard, test=shard.test[::stride]) for shard in setting.federation.shards]
         self._tests: tuple[Tensor, Tensor] | None = None  # encoded once where clients share the visual prompt
 
     def logits(self, client: int, indices: Int[Tensor, "n"]) -> Float[Tensor, "n c"]:
@@ -91,8 +95,7 @@ class ClientModels:
 
     def evaluate(self, everywhere: bool) -> Evaluation:
         """Test all clients; where they share the visual prompt, the images are encoded once for all."""
-        setting = self.setting
-        return evaluate(self.tested, setting.federation.shards, setting.dataset.labels, everywhere)
+        return evaluate(self.tested, self._shards, self.setting.dataset.labels, everywhere)
 
     @torch.no_grad()
     @tf32_in()
@@ -139,7 +142,7 @@ class ClientModels:
         if "visual" in setting.config.trained and "visual" not in setting.config.shared:
             return self.scorer.known_images(setting.rows(indices), visual)
         if self._tests is None:
-            tests = setting.test_indices
+            tests = torch.as_tensor(np.concatenate([shard.test for shard in self._shards])).unique()
             place = torch.full((len(setting.dataset),), -1)
             place[tests] = torch.arange(len(tests))
             self._tests = self.scorer.known_images(setting.rows(tests), visual), place

@@ -129,12 +129,6 @@ class PromptSetting:
         return self.federation.indices(client, "train")
 
     @property
-    def test_indices(self) -> Int[Tensor, "n"]:
-        """Every client's test images, in the order of the data set."""
-        shards = range(len(self.federation.shards))
-        return torch.cat([self.federation.indices(k, "test") for k in shards]).unique()
-
-    @property
     def n_train(self) -> int:
         """Training images of all clients."""
         return sum(len(shard.train) for shard in self.federation.shards)

@@ -83,7 +83,8 @@ class PromptMethod(Method):
         phase = self._label_phase(seen, exchange.entries) if "score" in exchange.entries else None
         before = state if phase is None else replace(state, labels=phase.labels, quota=phase.quota)
         after = self._after(before, updates, served.prompts)
-        models, last = ClientModels(self.setting, after), after.round == self.config.rounds
+        last = after.round == self.config.rounds
+        models = ClientModels(self.setting, after, stride=1 if last else self.config.test_stride)
         evaluation = models.evaluate(everywhere=last)
         row: dict[str, Any] = {"round": after.round}
         if phase is not None:

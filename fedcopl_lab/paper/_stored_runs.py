@@ -14,7 +14,7 @@ from fedcopl_lab.paper._judge import LEAST_SEEDS
 from fedcopl_lab.paper.items._fedcopl_columns import ALL_SPLITS, SETS_OF
 from fedcopl_lab.store import Run, Store
 
-_ENCODERS = {"mini": ("mini",), "paper": ("ViT-B-32", "ViT-B-16", "RN50")}
+_ENCODERS = {"mini": ("mini-traits",), "paper": ("ViT-B-32", "ViT-B-16", "RN50")}
 _SMALL_ENCODERS = ("tiny", "tiny-p1", "tiny-rn")
 
 

@@ -22,7 +22,9 @@ def digests(images):
 
 def test_a_part_of_the_digits_is_balanced_and_made_of_their_images():
     whole, part = load_dataset("digits"), load_dataset("digits:90")
-    assert (len(part.train_indices), len(part.test_indices)) == (60, 30) == part_sizes(1197, 600, 90, "digits")
+    assert (
+        (len(part.train_indices), len(part.test_indices)) == (60, 30) == part_sizes(PartName("digits", 90), 1197, 600)
+    )
     assert part.train_labels.bincount(minlength=10).tolist() == [6] * 10
     assert part.test_labels.bincount(minlength=10).tolist() == [3] * 10
     for own, positions in ((part.train_indices, whole.train_indices), (part.test_indices, whole.test_indices)):
@@ -44,7 +46,7 @@ def test_the_part_is_fixed_and_its_size_counts_in_the_run_key():
 
 def test_rare_classes_give_what_they_have():
     labels = np.array([0] * 20 + [1] * 2 + [2] * 20)
-    train, test = draw_part(labels, np.arange(0, 42, 2), np.arange(1, 42, 2), 30, "some")
+    train, test = draw_part(labels, np.arange(0, 42, 2), np.arange(1, 42, 2), (15, 15), "some")
     assert np.bincount(labels[train]).tolist() == [7, 1, 7]
     assert (np.diff(train) > 0).all()
     assert not set(train) & set(test)
@@ -52,7 +54,7 @@ def test_rare_classes_give_what_they_have():
 
 @pytest.mark.parametrize("n", [2, 3, 100])
 def test_both_sides_have_an_image(n):
-    train, test = part_sizes(1000, 1, n, "some")
+    train, test = part_sizes(PartName("some", n), 1000, 1)
     assert min(train, test) >= 1
     assert train + test == n
 
@@ -64,6 +66,9 @@ def test_both_sides_have_an_image(n):
         ("digits:", "expected a number"),
         ("digits:1", "asks for 1 images; expected 2 to 1797"),
         ("digits:1798", "expected 2 to 1797"),
+        ("digits:1198+600", "asks for 1198 training and 600 test images; there are 1197 and 600"),
+        ("digits:9+0", "asks for 9 training and 0 test images"),
+        ("digits:9+9+9", "two for training and test images, such as digits:250"),
         ("digits:unseen", "mini is trained on no image of digits"),
         ("digits:grey:60", "leave 'grey' out of the name"),
         ("cifar10:unseen:many", "asks for 'many' images"),
@@ -85,11 +90,19 @@ def test_names_of_parts():
         ("cifar10:60", PartName("cifar10", 60)),
         ("cifar10:grey", PartName("cifar10", grey=True)),
         ("cifar10:unseen:grey:60", PartName("cifar10", 60, unseen=True, grey=True)),
+        ("cifar10:unseen:grey:60+200", PartName("cifar10", 60, 200, unseen=True, grey=True)),
         ("digits", PartName("digits")),
         ("folder:12", PartName("folder:12")),
     ):
         assert split_name(name, known) == part
         assert part.text == name
+
+
+def test_a_part_with_training_and_test_images_apart():
+    both, train, test = (load_dataset(name) for name in ("digits:30+600", "digits:30+10", "digits:60+600"))
+    assert (len(both.train_indices), len(both.test_indices)) == (30, 600)
+    assert torch.equal(both.images[both.train_indices], train.images[train.train_indices])
+    assert torch.equal(both.images[both.test_indices], test.images[test.test_indices])
 
 
 def test_a_grey_part_has_the_same_images_without_colour(real_cifar):

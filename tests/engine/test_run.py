@@ -1,6 +1,7 @@
 """Runs: the same seed gives the same bytes, also when killed, resumed, or asked for by two processes."""
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -290,3 +291,15 @@ def test_bf16_training_is_a_run_of_its_own(store, short_run):
     visual = [run.load_prompts()["visual"] for run in runs]
     assert (visual[0] - visual[2]).abs().max() < 0.1
     assert runs[2].result["accuracy"] == pytest.approx(runs[0].result["accuracy"], abs=0.03)
+
+
+def test_a_stride_tests_fewer_images_before_the_last_round_and_changes_nothing_else(short_run, store):
+    run = lab.run(lab.configure("smoke", **SHORT, test_stride=10), store, progress=False)
+    assert run.key != short_run.key
+    for row, all_tested in zip(run.records(), short_run.records(), strict=True):
+        n_test, everyone = row["clients"]["n_test"], all_tested["clients"]["n_test"]
+        last = row["round"] == SHORT["rounds"]
+        assert n_test == [n if last else math.ceil(n / 10) for n in everyone]
+        assert last == (row == all_tested)
+        assert row["loss_last_epoch"] == all_tested["loss_last_epoch"]
+    assert all(torch.equal(run.load_state()[name], value) for name, value in short_run.load_state().items())

@@ -5,6 +5,7 @@ from made_up_runs import jitter, rounds
 
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.paper import ITEMS, differences, find_items, has_runs, judged_claims, verdicts
+from fedcopl_lab.paper.items._fedcopl_columns import SETS_OF_MINI
 from fedcopl_lab.store import Store
 
 PROMPTED = [item for item in ITEMS if item.id.startswith("fedcopl_") and item.cells("smoke")]
@@ -14,8 +15,8 @@ BACKBONES = ["fedcopl_main_table4", "fedcopl_supp_table2"]
 def test_every_item_runs_on_unseen_photographs_or_says_why_not():
     for item in PROMPTED:
         configs = [cell.config for cell in item.cells("mini")]
-        assert all(isinstance(one, PromptConfig) and one.clip == "mini" for one in configs)
-        assert {one.dataset for one in configs} <= {"cifar10:unseen:6000", "cifar100:unseen:6000"}
+        assert all(isinstance(one, PromptConfig) and one.clip == "mini-traits" for one in configs)
+        assert {one.dataset for one in configs} <= {config["dataset"] for config in SETS_OF_MINI.values()}
         assert bool(configs) == has_runs(item, "mini") == (item.id not in BACKBONES)
         assert configs or item.not_run("mini")[0].reason
 

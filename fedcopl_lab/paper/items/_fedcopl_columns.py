@@ -28,11 +28,10 @@ SETS_OF_PAPER: dict[str, dict[str, Any]] = {
 }
 
 SETS_OF_MINI: dict[str, dict[str, Any]] = {
-    "CIFAR-10": {"dataset": "cifar10:unseen:6000"},
-    # two images per class and client: again about a third of all images, as the 16 are on CIFAR-10
-    "CIFAR-100": {"dataset": "cifar100:unseen:6000", "shots": 2},
+    "CIFAR-10": {"dataset": "cifar10:unseen:grey:1500+10000"},
+    "CIFAR-100": {"dataset": "cifar100:unseen:grey:5000+10000"},
 }
-"""The same of the profile ``"mini"``: parts of CIFAR that its frozen model never saw."""
+"""The same of the profile ``"mini"``: black-and-white parts of CIFAR that its frozen model never saw."""
 
 SETS_OF: dict[str, dict[str, dict[str, Any]]] = {"mini": SETS_OF_MINI, "paper": SETS_OF_PAPER}
 """The data sets of each profile that has several of the paper's."""
@@ -124,10 +123,10 @@ def grid(
         columns: column name -> settings.
         swept: the setting that differs along the columns.
         over_rows: the same of the rows; empty where rows are methods or data sets.
-        seeds: of the cells; None: those asked for in smoke, three in the other profiles.
+        seeds: of the cells; None: three at the papers' size, those asked for in the other profiles.
     """
     made = []
-    if seeds is None and profile not in ONE_SET_PROFILES:
+    if seeds is None and SETS_OF.get(profile) is SETS_OF_PAPER:
         seeds = THREE_SEEDS
     for row, settings in rows.items():
         for column, there in columns.items():

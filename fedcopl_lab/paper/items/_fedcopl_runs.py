@@ -95,7 +95,7 @@ _SWEPT_SETS = ("DTD", "RESISC45", "CIFAR-10", "CIFAR-100")
 _CLIENTS = {"smoke": (5, 10, 20, 30), "mini": (5, 10, 30)}
 _NOT_CARRIED = {
     "smoke": "no draw of 1,001 gave all 50 clients 10 training and 5 test digits at β = 0.1",
-    "mini": "5,000 training images are too few for 50 clients",
+    "mini": "1,500 training images are too few for 50 clients",
 }
 
 
