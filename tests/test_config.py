@@ -162,7 +162,7 @@ def test_the_values_of_the_profiles():
         ["cifar10", "ViT-B-32", 10, 20, 10, 5, 64, 16, None],
     ]
     for config in map(configure, PROFILES):
-        assert config.lr == (0.003 if config.profile == "mini" else 0.1)
+        assert config.lr == (0.01 if config.profile == "mini" else 0.1)
         assert (config.momentum, config.weight_decay, config.beta) == (0.9, 0.05, 0.1)
         assert (config.q_conf, config.q_ent, config.aggregate, config.labeller) == (0.5, 0.5, "visual", "CoPL")
 

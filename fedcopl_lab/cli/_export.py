@@ -20,6 +20,7 @@ from fedcopl_lab.paper import (
     read_measured,
     run_table,
     verdicts,
+    where_reached,
     write_claims,
     write_measured,
 )
@@ -60,7 +61,7 @@ def export(profile: str | None, out: str | None, add: bool = False, device: str 
                      for cell, keys in keys_by_cell(item, profile, cards=True).items()}  # fmt: skip
         committed, elsewhere, judged = read_measured(folder, profile)
         numbers = add_numbers(committed, numbers, asked_for)
-        claims = add_claims(judged, claims, set().union(*asked_for.values()))
+        claims = where_reached(add_claims(judged, claims, set().union(*asked_for.values())), numbers, profile)
     keys = {key for key in numbers["key"].dropna() if key}
     kept = elsewhere[elsewhere["key"].isin(keys)]
     here = run_table([store.run(key) for key in sorted(keys - set(kept["key"]))])

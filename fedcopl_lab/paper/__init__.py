@@ -39,7 +39,15 @@ from fedcopl_lab.paper._stored_or_committed import (
     unsettled,
 )
 from fedcopl_lab.paper._study import read_study
-from fedcopl_lab.paper._verdicts import CLAIMS_ABOUT, claim_lines, claims_about, judged_claims, same_verdicts, verdicts
+from fedcopl_lab.paper._verdicts import (
+    CLAIMS_ABOUT,
+    claim_lines,
+    claims_about,
+    judged_claims,
+    same_verdicts,
+    verdicts,
+    where_reached,
+)
 from fedcopl_lab.paper.items import (
     GROUPS,
     ITEMS,
@@ -67,4 +75,4 @@ __all__ = ["CLAIMS_ABOUT", "CLIENT_METRICS", "GATE_COLUMNS", "GROUPS", "ITEMS", 
            "measured_clip_labels", "measured_folder", "measured_profiles", "measured_runs", "printed", "reached_table",
            "read_measured", "read_study", "run_table", "runs_of", "runs_to_settle", "same_verdicts", "seeds_for",
            "share_above", "speed_ups", "stored_or_committed", "survivors", "targets", "unsettled", "verdicts",
-           "with_settings", "write_claims", "write_measured"]  # fmt: skip
+           "where_reached", "with_settings", "write_claims", "write_measured"]  # fmt: skip

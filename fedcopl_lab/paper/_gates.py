@@ -50,7 +50,7 @@ def gates(profile: str = "smoke", numbers: pd.DataFrame | None = None) -> pd.Dat
     configure(profile)
     rows = _committed(profile) if numbers is None else numbers
     rows = pd.concat([rows[TIDY_COLUMNS], _on_real_clip()], ignore_index=True)
-    rows = rows.assign(split=rows["column"].astype(str).map(_split))
+    rows = rows.assign(split=rows["column"].astype(str).map(split_of))
     found = [row for line in read_table("gates.csv").to_dict("records") for row in _judged(line, rows, profile)]
     return pd.DataFrame(found, columns=GATE_COLUMNS)
 
@@ -135,7 +135,7 @@ def _places(line: Mapping[Any, str], items: set[str], rows: pd.DataFrame, profil
     """Where the profile's items, or the numbers, have the row that a line asks for."""
     own = _names(line["own"])
     cells = [cell for item in ITEMS if item.id in items for cell in item.cells(profile) if cell.series in own]
-    found = [(cell.config.dataset, _split(cell.column)) for cell in cells]
+    found = [(cell.config.dataset, split_of(cell.column)) for cell in cells]
     known = rows[rows["series"].isin(own)]
     found += list(zip(known["dataset"], known["split"], strict=True))
     return [place for place in dict.fromkeys(found) if line["column"] in ("", place[1])]
@@ -203,7 +203,7 @@ def _on_real_clip() -> pd.DataFrame:
     )[TIDY_COLUMNS]  # fmt: skip
 
 
-def _split(column: str) -> str:
+def split_of(column: str) -> str:
     """A column's name without that of its data set."""
     first, _, rest = column.partition(", ")
     return rest if first in PAPER_SETS or first in SAGE_SETS else column

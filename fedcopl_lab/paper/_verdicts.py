@@ -10,7 +10,7 @@ import pandas as pd
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import did_you_mean, profile_name
 from fedcopl_lab.paper._claims_table import effects, judge, judge_claim
-from fedcopl_lab.paper._gates import gate_rows, gates
+from fedcopl_lab.paper._gates import failed_gates, gate_rows, gates, sentences, split_of
 from fedcopl_lab.paper._printed import read_table
 from fedcopl_lab.paper._printed_runs import PrintedRuns
 from fedcopl_lab.paper._stored_runs import StoredRuns
@@ -200,6 +200,31 @@ def same_verdicts(fresh: pd.DataFrame, committed: pd.DataFrame) -> pd.DataFrame:
             "same": both["verdict_fresh"] == both["verdict_committed"],
         }
     ).reset_index(drop=True)
+
+
+def where_reached(judged: pd.DataFrame, numbers: pd.DataFrame, profile: str) -> pd.DataFrame:
+    """Committed verdicts, but *regime not reached* where none of the places of their runs passes the claim's gates.
+
+    Verdicts that rest on stored runs are judged so by :func:`verdicts`; this is for those of runs that are elsewhere.
+
+    Args:
+        judged: as :func:`verdicts` gives it.
+        numbers: of these runs, as :func:`fedcopl_lab.paper.measured` gives it; the gates are read from them too.
+        profile: whose they are.
+    """
+    table, letters = gates(profile, numbers), judged_claims().set_index("number")["gates"]
+    pairs = numbers.assign(split=numbers["column"].map(split_of))[["key", "dataset", "split"]].drop_duplicates()
+    pairs = pairs[pairs["split"].isin(table["split"])]  # the same runs stand in columns of other settings too
+    places = pairs.groupby("key")[["dataset", "split"]].apply(lambda own: set(own.itertuples(index=False, name=None)))
+    rows = []
+    for row in judged.to_dict("records"):
+        here = set().union(*(places.get(key, set()) for key in row["runs"].split()))
+        failed = failed_gates(table, letters[row["number"]], here)
+        if here and len(failed) == len(here) and row["verdict"] != "not tested":
+            notes = [row["note"], *(said for said in sentences(failed) if said not in row["note"])]
+            row |= {"verdict": "regime not reached", "note": " ".join(filter(None, notes))}
+        rows.append(row)
+    return pd.DataFrame(rows, columns=judged.columns)
 
 
 def _known(numbers: Sequence[int], table: pd.DataFrame) -> list[int]:

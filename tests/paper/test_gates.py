@@ -10,7 +10,17 @@ from sage_rows import sage_row
 
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.config import PromptConfig, configure
-from fedcopl_lab.paper import TIDY_COLUMNS, TidyRows, _verdicts, gates, judge, judged_claims, measured, verdicts
+from fedcopl_lab.paper import (
+    TIDY_COLUMNS,
+    TidyRows,
+    _verdicts,
+    gates,
+    judge,
+    judged_claims,
+    measured,
+    verdicts,
+    where_reached,
+)
 from fedcopl_lab.paper._gates import GATE_COLUMNS, failed_gates, place_of
 from fedcopl_lab.store import Store
 
@@ -193,3 +203,19 @@ def test_tables_of_other_experiments_have_no_gates() -> None:
 
 def test_verdicts_of_a_store_take_its_gate_rows_and_the_committed_ones(tmp_path) -> None:
     assert (verdicts("smoke", Store(tmp_path), numbers=[12])["verdict"] == "not tested").all()
+
+
+def test_a_committed_verdict_whose_regime_is_not_reached_says_so_and_others_stay() -> None:
+    splits = {"β = 0.1": "one", "β = 0.05": "two"}
+    numbers = pd.concat(
+        tidy("fedcopl_ours_gates", row, split, [value] * 3).assign(key=key if row == TRUE_LABELS else "start")
+        for split, key in splits.items()
+        for row, value in ((START, 0.5), (TRUE_LABELS, 0.7 if key == "one" else 0.51))
+    )
+    told = {"number": 12, "verdict": "holds", "note": "Before."}
+    verdicts = pd.DataFrame([told | {"runs": keys} for keys in ("one", "two", "one two")])
+    verdicts.loc[len(verdicts)] = {"number": 12, "verdict": "not tested", "note": "", "runs": ""}
+    found = where_reached(verdicts, numbers.assign(profile="smoke"), "smoke")
+    assert found["verdict"].tolist() == ["holds", "regime not reached", "holds", "not tested"]
+    assert found["note"][1].startswith("Before. Gate B at digits, β = 0.05: gain with true labels 1 points")
+    assert where_reached(found, numbers.assign(profile="smoke"), "smoke").equals(found)
