@@ -87,7 +87,8 @@ def split_name(name: str, known: Container[str]) -> PartName:
             f"{name!r} asks for {size!r} images; expected a number, such as {base}:300, or two for training and test "
             f"images, such as {base}:250+50"
         )
-    return PartName(base, *map(int, numbers), unseen=unseen, grey=grey)
+    n_images, n_test = int(numbers[0]), int(numbers[1]) if len(numbers) > 1 else None
+    return PartName(base, n_images, n_test, unseen, grey)
 
 
 def counts_of(part: PartName, n_train: int, n_test: int) -> tuple[int, int]:

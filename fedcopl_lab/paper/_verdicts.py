@@ -10,7 +10,7 @@ import pandas as pd
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import did_you_mean, profile_name
 from fedcopl_lab.paper._claims_table import effects, judge, judge_claim
-from fedcopl_lab.paper._gates import failed_gates, gate_rows, gates, sentences, split_of
+from fedcopl_lab.paper._gates import Place, failed_gates, gate_rows, gates, sentences, split_of
 from fedcopl_lab.paper._printed import read_table
 from fedcopl_lab.paper._printed_runs import PrintedRuns
 from fedcopl_lab.paper._stored_runs import StoredRuns
@@ -215,10 +215,12 @@ def where_reached(judged: pd.DataFrame, numbers: pd.DataFrame, profile: str) -> 
     table, letters = gates(profile, numbers), judged_claims().set_index("number")["gates"]
     pairs = numbers.assign(split=numbers["column"].map(split_of))[["key", "dataset", "split"]].drop_duplicates()
     pairs = pairs[pairs["split"].isin(table["split"])]  # the same runs stand in columns of other settings too
-    places = pairs.groupby("key")[["dataset", "split"]].apply(lambda own: set(own.itertuples(index=False, name=None)))
+    places: dict[str, set[Place]] = {}
+    for key, dataset, split in pairs.itertuples(index=False):
+        places.setdefault(key, set()).add((dataset, split))
     rows = []
     for row in judged.to_dict("records"):
-        here = set().union(*(places.get(key, set()) for key in row["runs"].split()))
+        here = {place for key in row["runs"].split() for place in places.get(key, ())}
         failed = failed_gates(table, letters[row["number"]], here)
         if here and len(failed) == len(here) and row["verdict"] != "not tested":
             notes = [row["note"], *(said for said in sentences(failed) if said not in row["note"])]
