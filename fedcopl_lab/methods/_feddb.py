@@ -24,7 +24,7 @@ from fedcopl_lab.methods._recipe import Recipe, RoundEnd
 from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores
 from fedcopl_lab.methods._sage_setting import SemiSetting
 from fedcopl_lab.methods._sage_state import SemiState, Tensors
-from fedcopl_lab.methods._step_requests import Descend, Pass, Step
+from fedcopl_lab.methods._sage_together import Descend, Pass, Step
 from fedcopl_lab.methods.protocol import named
 from fedcopl_lab.steps import CorrectedLabels, average_models, confident_labels, consistency_loss, model_scores
 

@@ -9,7 +9,6 @@ from torch import Tensor
 from fedcopl_lab._card import tf32_in
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.methods._client_weights import prompt_weight
 from fedcopl_lab.methods._labels import make_labels, select_labels, stream_seed
 from fedcopl_lab.methods._predicting import client_scores
 from fedcopl_lab.methods._prompt_recipes import prompt_recipe_of
@@ -194,6 +193,15 @@ def labels_are_due(config: PromptConfig, round_index: int) -> bool:
 def phase_number(config: PromptConfig, round_index: int) -> int:
     """Which label phase's labels the round after so many trains on, counted from 0."""
     return round_index // config.refresh_every if config.refresh_every else 0
+
+
+def prompt_weight(config: PromptConfig, wanted: Any, selected: Any) -> Any:
+    """A client's weight in the mean: the images that it was to select, or those that it selected (Eq. 4).
+
+    >>> prompt_weight(lab.configure("smoke", weight_by="selected"), wanted=40, selected=38)
+    38
+    """
+    return wanted if config.weight_by == "quota" else selected
 
 
 def label_tensors(chosen: PseudoLabels, quota: Tensor) -> Tensors:

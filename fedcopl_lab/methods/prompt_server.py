@@ -9,7 +9,6 @@ from jaxtyping import Int
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.methods._client_weights import prompt_weight
 from fedcopl_lab.methods._label_phase import LabelPhase
 from fedcopl_lab.methods._labels import allocate_counts, make_labels, stream_seed
 from fedcopl_lab.methods._prompt_recipes import prompt_recipe_of
@@ -21,6 +20,7 @@ from fedcopl_lab.methods.prompt_client import (
     labels_are_due,
     phase_number,
     pools_scores,
+    prompt_weight,
 )
 from fedcopl_lab.methods.protocol import Exchange, Expected, Letter, Mean, Tensors, draw_participants, named
 

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab._card import tf32_in
+from fedcopl_lab.methods._batches import ViewLabels
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._recipes import recipe_of
-from fedcopl_lab.methods._sage_local_task import ClientUpdate, LocalTask
+from fedcopl_lab.methods._sage_local_task import LocalTask
 from fedcopl_lab.methods._sage_setting import SemiSetting
+from fedcopl_lab.methods._sage_state import ClientUpdate
 from fedcopl_lab.methods._sage_together import run_together
-from fedcopl_lab.methods._sage_view_labels import ViewLabels
 from fedcopl_lab.methods.protocol import MOMENTUM, Answer, ClientHalf, Kept, Letter, Tensors, grouped, named
 from fedcopl_lab.steps import model_scores, recalibrate
 

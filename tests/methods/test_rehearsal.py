@@ -30,7 +30,6 @@ WAITS = {
     "methods/_sage_setting.py": "images and which of them a client has, before its steps",
     "methods/_sage_local_task.py": "mean losses after the last step",
     "methods/_sage_rows.py": "the round's row",
-    "methods/_sage_statistics.py": "the round's row",
     "models/resnet8.py": "a model is made",
     "models/openai_weights.py": "the same",
     "methods/_feddb.py": "weights of a mean, solved in memory",
