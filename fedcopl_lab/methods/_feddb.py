@@ -23,9 +23,9 @@ from fedcopl_lab.methods._batches import Batch
 from fedcopl_lab.methods._recipe import Recipe, RoundEnd
 from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores
 from fedcopl_lab.methods._sage_setting import SemiSetting
-from fedcopl_lab.methods._sage_state import SemiState, Tensors
+from fedcopl_lab.methods._sage_state import SemiState
 from fedcopl_lab.methods._sage_together import Descend, Pass, Step
-from fedcopl_lab.methods.protocol import named
+from fedcopl_lab.methods.protocol import Tensors, named
 from fedcopl_lab.steps import CorrectedLabels, average_models, confident_labels, consistency_loss, model_scores
 
 _MEAN = "mean prediction"

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab.config import PromptConfig
+from fedcopl_lab.methods.protocol import Tensors
 from fedcopl_lab.models import PromptedCLIP
 from fedcopl_lab.steps import (
     CovarianceScorer,
@@ -25,8 +26,6 @@ from fedcopl_lab.steps import (
     scorer_of,
     train_round,
 )
-
-Tensors = dict[str, Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,9 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.methods._batches import Batch
 from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores
 from fedcopl_lab.methods._sage_setting import SemiSetting
-from fedcopl_lab.methods._sage_state import SemiState, Sent, Tensors
+from fedcopl_lab.methods._sage_state import SemiState, Sent
 from fedcopl_lab.methods._sage_together import Descend, Pass, Step
+from fedcopl_lab.methods.protocol import Tensors
 from fedcopl_lab.steps import CorrectedLabels, average_models, confident_labels, consistency_loss
 
 

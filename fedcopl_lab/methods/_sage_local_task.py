@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from fedcopl_lab._card import tf32_in
 from fedcopl_lab.methods._batches import Batch, BatchSource, ViewLabels
 from fedcopl_lab.methods._sage_setting import SemiSetting
-from fedcopl_lab.methods._sage_state import ClientUpdate, Tensors, copied
+from fedcopl_lab.methods._sage_state import ClientUpdate, copied
 from fedcopl_lab.methods._sage_together import OWN_MODEL, Losses, Team, run_together
-from fedcopl_lab.methods.protocol import grouped, named
+from fedcopl_lab.methods.protocol import Tensors, grouped, named
 from fedcopl_lab.models import ResNet8, blank_copy, load_values
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.steps import CorrectedLabels, batch_scores, check_logits, model_scores

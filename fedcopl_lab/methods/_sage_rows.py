@@ -14,8 +14,8 @@ from torch import Tensor
 from fedcopl_lab.config import LAST_ROUNDS
 from fedcopl_lab.methods._batches import ViewLabels
 from fedcopl_lab.methods._sage_setting import SemiSetting
-from fedcopl_lab.methods._sage_state import ClientUpdate, SemiState, Tensors
-from fedcopl_lab.methods.protocol import payload
+from fedcopl_lab.methods._sage_state import ClientUpdate, SemiState
+from fedcopl_lab.methods.protocol import Tensors, payload
 from fedcopl_lab.steps import entropy, model_scores
 
 BINS = 20

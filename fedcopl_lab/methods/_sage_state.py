@@ -7,8 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from fedcopl_lab.methods._batches import ViewLabels
-
-Tensors = dict[str, Tensor]
+from fedcopl_lab.methods.protocol import Tensors, grouped, named
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,26 +33,21 @@ class SemiState:
 
     def to_tensors(self) -> Tensors:
         """The state as named tensors, for a safetensors file."""
-        tensors = {f"model/{name}": value for name, value in self.model.items()}
-        tensors |= {f"extras/{name}": value for name, value in self.extras.items()}
-        tensors |= {f"momentum/{name}": value for name, value in self.momentum.items()}
+        tensors = named("model/", self.model) | named("extras/", self.extras) | named("momentum/", self.momentum)
         for client, memory in self.memories.items():
-            tensors |= {f"memories/{client:04d}/{name}": value for name, value in memory.items()}
+            tensors |= named(f"memories/{client:04d}/", memory)
         tensors["round"] = torch.tensor(self.round)
         return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
 
     @classmethod
     def from_tensors(cls, tensors: Tensors, device: str) -> "SemiState":
         """The inverse of :meth:`to_tensors`."""
-        groups: dict[str, Tensors] = {"model": {}, "extras": {}, "momentum": {}}
+        here = {name: tensors[name].to(device) for name in sorted(tensors)}
         memories: dict[int, Tensors] = {}
-        for name in sorted(tensors):
-            group, _, rest = name.partition("/")
-            if group in groups:
-                groups[group][rest] = tensors[name].to(device)
-            elif group == "memories":
-                client, _, own = rest.partition("/")
-                memories.setdefault(int(client), {})[own] = tensors[name].to(device)
+        for name, value in grouped(here, "memories/").items():
+            client, _, own = name.partition("/")
+            memories.setdefault(int(client), {})[own] = value
+        groups = {group: grouped(here, f"{group}/") for group in ("model", "extras", "momentum")}
         return cls(round=int(tensors["round"]), memories=memories, **groups)
 
 

@@ -218,9 +218,8 @@ def labels_of(entry: Mapping[str, Tensor]) -> PseudoLabels:
 
 def update_tensors(update: LocalUpdate) -> Tensors:
     """A client's update as an entry."""
-    parts = {"text": update.text, "visual": update.visual, "text_local": update.text_local}
     return {
-        **{part: value for part, value in parts.items() if value is not None},
+        **{part: getattr(update, part) for part in PARTS if getattr(update, part) is not None},
         **named(MOMENTUM, update.momentum),
         **named(DECAY, update.decay),
         "epoch_losses": torch.tensor(update.epoch_losses, dtype=torch.float64),
@@ -232,9 +231,7 @@ def update_tensors(update: LocalUpdate) -> Tensors:
 def update_of(entry: Mapping[str, Tensor]) -> LocalUpdate:
     """The update in an entry of :func:`update_tensors`."""
     return LocalUpdate(
-        text=entry["text"],
-        visual=entry["visual"],
-        text_local=entry.get("text_local"),
+        **{part: entry[part] for part in PARTS if part in entry},
         momentum=grouped(entry, MOMENTUM),
         decay=grouped(entry, DECAY),
         epoch_losses=tuple(entry["epoch_losses"].tolist()),

@@ -43,7 +43,7 @@ class PromptServerState:
 
     def to_tensors(self) -> Tensors:
         """The state as named tensors."""
-        prompts = {f"{PROMPTS}{part}": value.cpu().contiguous() for part, value in self.prompts.items()}
+        prompts = named(PROMPTS, {part: value.cpu().contiguous() for part, value in self.prompts.items()})
         return prompts | {"round": torch.tensor(self.round), "wanted": self.wanted, "selected": self.selected}
 
     def __repr__(self) -> str:
