@@ -99,7 +99,6 @@ class BatchSource:
 
     Attributes:
         setting: data and federation.
-        client: its number.
         labelled: positions of its labelled images, [n_l].
         pool: positions of its unlabelled pool, [n_u].
         labelled_strong: make strong views of labelled images too.
@@ -107,7 +106,6 @@ class BatchSource:
     """
 
     setting: SemiSetting
-    client: int
     labelled: Tensor
     pool: Tensor
     labelled_strong: bool = False
@@ -120,7 +118,7 @@ class BatchSource:
         if config.supervised_schedule == "labelled_epochs":
             rows = list(torch.randperm(n, generator=generator).split(size))
         else:
-            steps = pool_steps(self.setting.config, len(self.pool))
+            steps = pool_steps(config, len(self.pool))
             rows = list(torch.randint(n, (steps, size), generator=generator))
         for places in rows:
             chosen = self.labelled[onto(places, self.labelled.device)]

@@ -59,8 +59,11 @@ def merge_models(end: RoundEnd) -> SemiState:
     return replace(end.before, model=average_models(states, end.weights))
 
 
-def joint_step(task: LocalTask, batch: Batch) -> Step:
-    """Labelled, weak and strong views in one forward pass in training mode; supervised + unsupervised loss."""
+def joint_step(task: LocalTask, batch: Batch, follow: Callable[[LocalTask, Tensor], None] | None = None) -> Step:
+    """Labelled, weak and strong views in one forward pass in training mode; supervised + unsupervised loss.
+
+    ``follow`` sees the strong views' scores once the weak ones have their labels.
+    """
     config, recipe = task.config, task.recipe
     labelled, *of_pool = yield Pass(batch.joint_views)
     total = F.cross_entropy(labelled, batch.labels)
@@ -70,6 +73,8 @@ def joint_step(task: LocalTask, batch: Batch) -> Step:
         views = task.weak_scores(batch, weak)
         labels = recipe.label(task, views)
         task.note(views, labels)
+        if follow is not None:
+            follow(task, strong.detach())
         losses["unsupervised"] = consistency_loss(strong, labels.target, labels.used, config.kl)
         total = total + config.lambda_u * losses["unsupervised"]
     if recipe.regulariser is not None:

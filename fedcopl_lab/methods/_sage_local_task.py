@@ -221,7 +221,7 @@ class LocalTask:
         """The steps of all local epochs; every random number comes from this client's and round's generator."""
         generator = torch_generator(self.config.seed, "local steps", self.round, self.client)
         score = self.global_scores if self._wants_global else None
-        source = BatchSource(self.setting, self.client, self.labelled, self.pool, self.recipe.labelled_strong, score)
+        source = BatchSource(self.setting, self.labelled, self.pool, self.recipe.labelled_strong, score)
         for _ in range(self.config.local_epochs):
             yield from source.both(generator) if self.recipe.uses_pool else source.labelled_only(generator)
 

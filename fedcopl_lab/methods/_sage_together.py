@@ -144,6 +144,7 @@ class Team:
         self.tasks = tasks
         self.models: dict[str, nn.Module] = dict(tasks[0].all_models)
         self.optimisers: dict[str, Optimizer] = dict(tasks[0].all_optimisers)
+        self._stacked: set[str] = set()
         if len(tasks) > 1:
             self._stack()
 
@@ -165,11 +166,9 @@ class Team:
 
     def update(self, place: int) -> "ClientUpdate":
         """What a client's round ended with."""
-        task, n = self.tasks[place], len(self.tasks)
-        if n > 1:
-            for name, model in task.all_models.items():
-                if name in self._stacked:
-                    load_values(model, single_values(self.models[name].state_dict(), n, place))
+        task = self.tasks[place]
+        for name in self._stacked:
+            load_values(task.all_models[name], single_values(self.models[name].state_dict(), len(self.tasks), place))
         return task.update()
 
     def _answers(self, requests: Sequence[Any]) -> Sequence[Any]:
