@@ -98,7 +98,6 @@ class BatchSource:
     """Draws the batches of one client, one local epoch at a time.
 
     Attributes:
-        setting: data and federation.
         labelled: positions of its labelled images, [n_l].
         pool: positions of its unlabelled pool, [n_u].
         labelled_strong: make strong views of labelled images too.

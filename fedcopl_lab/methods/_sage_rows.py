@@ -27,14 +27,7 @@ _DIGITS = 6  # of the mean predictions
 def round_row(
     setting: SemiSetting, after: SemiState, updates: Mapping[int, ClientUpdate], messages: Mapping[int, Tensors]
 ) -> dict[str, Any]:
-    """One round's row; see ``sage_row.toml``.
-
-    Args:
-        setting: data and federation; true labels of the pool are read here, for the report alone.
-        after: the state the round ended with.
-        updates: what each participant ended with.
-        messages: what each received beside the model.
-    """
+    """The row of a round, from its end, what its participants ended with and what each received beside the model."""
     model = setting.placed_model(after.model)
     tests = setting.tests
     scores = model_scores(model, setting.images[tests], setting.testing)
