@@ -37,11 +37,9 @@ class RoundEnd:
 
 def no_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
     """No pseudo-label at all."""
-    n, c = scores.local.shape
-    return CorrectedLabels(
-        target=scores.local.new_zeros(n, c), weight=scores.local.new_ones(n),
-        used=torch.zeros(n, dtype=torch.bool, device=scores.local.device),
-    )  # fmt: skip
+    local = scores.local
+    n, c = local.shape
+    return CorrectedLabels(local.new_zeros(n, c), local.new_ones(n), local.new_zeros(n, dtype=torch.bool))
 
 
 def nothing(task: LocalTask) -> None:

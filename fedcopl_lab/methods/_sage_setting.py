@@ -95,17 +95,10 @@ class SemiSetting:
         """
         dataset = load_dataset(config.dataset, image_size=config.image_size)
         federation = restore_federation(dataset, split) if split else _draw_federation(dataset, config)
-        device = config.device
-        setting = cls(
-            config,
-            dataset,
-            federation,
-            _images_on(config.dataset, config.image_size, device) if not config.dataset.startswith("folder:")
-            else dataset.images.to(device),
-            dataset.labels.to(device),
-            _on(channel_statistics(dataset, "train", config.norm), device),
-            _on(channel_statistics(dataset, "test", config.norm), device),
-        )  # fmt: skip
+        device, folder = config.device, config.dataset.startswith("folder:")
+        images = dataset.images.to(device) if folder else _images_on(config.dataset, config.image_size, device)
+        norms = (_on(channel_statistics(dataset, part, config.norm), device) for part in ("train", "test"))
+        setting = cls(config, dataset, federation, images, dataset.labels.to(device), *norms)
         setting._check_steps()
         return setting
 
