@@ -26,8 +26,8 @@ UNIQUE = {ATEN._unique2.default}
 FAKE = FakeTensorMode(allow_non_fake_inputs=True)
 READS = {ATEN._local_scalar_dense.default, ATEN.equal.default}
 STEPS = {
-    "_train_together", "joint_step", "two_copies_step", "crosswise_step", "regulated_step", "debiased_step",
-    "two_part_step", "both", "labelled_only",
+    "_train_together", "joint_step", "two_copies_step", "crosswise_step", "regulated_step", "two_part_step", "both",
+    "labelled_only",
 }  # fmt: skip
 """Functions of the library that are a training step, or make its batch."""
 BETWEEN_STEPS = {"_close_epoch"}

@@ -14,7 +14,7 @@ from fedcopl_lab._errors import FedCoPLError, StoreError
 from fedcopl_lab._files import REMEDY
 from fedcopl_lab._threads import torch_threads
 from fedcopl_lab.config import RunConfig
-from fedcopl_lab.engine._environment import check_device
+from fedcopl_lab.engine._machine import check_device
 from fedcopl_lab.methods import Method, RoundResult, State, open_method
 from fedcopl_lab.store import Run, single_numbers
 

@@ -9,8 +9,7 @@ from fedcopl_lab._identity import key_of
 from fedcopl_lab._threads import torch_threads
 from fedcopl_lab.config import RunConfig
 from fedcopl_lab.data import Federation, split_table
-from fedcopl_lab.engine._environment import check_device, environment
-from fedcopl_lab.engine._memory import keep_freed_memory
+from fedcopl_lab.engine._machine import check_device, environment, keep_freed_memory
 from fedcopl_lab.engine._rounds import OnRound, run_rounds, starting_state
 from fedcopl_lab.methods import Method, ZeroShot, open_method
 from fedcopl_lab.store import Run, Store, single_numbers

@@ -1,24 +1,20 @@
 """Methods: short compositions of steps that say what a client starts from, does, sends and predicts with."""
 
 from fedcopl_lab.methods._batches import VIEWS_AT_ONCE, Batch
-from fedcopl_lab.methods._few_shot_labels import cpl, fpl, upl
-from fedcopl_lab.methods._label_phase import LabelPhase
-from fedcopl_lab.methods._labels import copl, make_labels, oracle
+from fedcopl_lab.methods._label_phase import LabelPhase, PhaseCounts, phase_counts
+from fedcopl_lab.methods._labels import copl, cpl, fpl, make_labels, oracle, upl
 from fedcopl_lab.methods._method import Method, RoundResult, State
-from fedcopl_lab.methods._open import open_method
-from fedcopl_lab.methods._phase_counts import PhaseCounts, phase_counts
 from fedcopl_lab.methods._predicting import ClientModels, predict_images
 from fedcopl_lab.methods._prompt_recipes import PROMPT_RECIPES, PromptRecipe
 from fedcopl_lab.methods._prompt_setting import IMAGES_PER_FORWARD, PromptSetting
 from fedcopl_lab.methods._prompt_state import FederationState
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._recipes import RECIPES
-from fedcopl_lab.methods._register import register
+from fedcopl_lab.methods._register import open_method, register
 from fedcopl_lab.methods._sage_local_task import LocalTask
 from fedcopl_lab.methods._sage_setting import SemiSetting, pool_steps
 from fedcopl_lab.methods._sage_state import SemiState, copied
-from fedcopl_lab.methods._sage_together import Team
-from fedcopl_lab.methods._step_requests import Descend, Pass
+from fedcopl_lab.methods._sage_together import Descend, Pass, Team
 from fedcopl_lab.methods._stored_features import StoredFeatures, count_right, label_quality, read_features, saturation
 from fedcopl_lab.methods.prompt_client import PromptClient
 from fedcopl_lab.methods.prompt_method import PromptMethod, ZeroShot

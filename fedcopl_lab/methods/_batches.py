@@ -1,11 +1,11 @@
-"""A client's batches: which images each step takes, and their views."""
+"""A client's batches: which images each step takes, their views, and the labels that these got."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from fedcopl_lab._card import onto
@@ -57,13 +57,47 @@ class Batch:
         return (self.labelled,) if self.weak is None else (self.labelled, *self.pool_views[:2])
 
 
+@dataclass(frozen=True, repr=False)
+class ViewLabels:
+    """Pseudo-labels of one or more steps, one row per weak view.
+
+    Attributes:
+        places: where the images are in the client's pool, [n].
+        local: scores by the model in training, [n, C].
+        global_: scores by the round's global model, or None.
+        target: what the strong view was trained towards, [n, C].
+        weight: lambda, [n].
+        used: whether the view counted, [n].
+    """
+
+    places: Int[Tensor, "n"]
+    local: Float[Tensor, "n c"]
+    global_: Float[Tensor, "n c"] | None
+    target: Float[Tensor, "n c"]
+    weight: Float[Tensor, "n"]
+    used: Bool[Tensor, "n"]
+
+    @classmethod
+    def joined(cls, parts: Sequence["ViewLabels"]) -> "ViewLabels":
+        """Several one after the other; without the global model's scores where a part has none."""
+        joined: dict[str, Any] = {}
+        for name in (one.name for one in fields(cls)):
+            values = [getattr(part, name) for part in parts]
+            joined[name] = None if any(value is None for value in values) else torch.cat(values)
+        return cls(**joined)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __repr__(self) -> str:
+        return f"ViewLabels({len(self)} weak views, {int(self.used.sum())} labelled)"
+
+
 @dataclass(frozen=True)
 class BatchSource:
     """Draws the batches of one client, one local epoch at a time.
 
     Attributes:
-        setting: data and federation.
-        client: its number.
         labelled: positions of its labelled images, [n_l].
         pool: positions of its unlabelled pool, [n_u].
         labelled_strong: make strong views of labelled images too.
@@ -71,7 +105,6 @@ class BatchSource:
     """
 
     setting: SemiSetting
-    client: int
     labelled: Tensor
     pool: Tensor
     labelled_strong: bool = False
@@ -84,7 +117,7 @@ class BatchSource:
         if config.supervised_schedule == "labelled_epochs":
             rows = list(torch.randperm(n, generator=generator).split(size))
         else:
-            steps = pool_steps(self.setting.config, len(self.pool))
+            steps = pool_steps(config, len(self.pool))
             rows = list(torch.randint(n, (steps, size), generator=generator))
         for places in rows:
             chosen = self.labelled[onto(places, self.labelled.device)]

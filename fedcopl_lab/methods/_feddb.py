@@ -11,22 +11,20 @@ normalisation averaged, the common optimiser without clipping and without cosine
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from scipy.optimize import nnls
 from torch import Tensor
-from torch.nn import functional as F
 
-from fedcopl_lab.methods._batches import Batch
-from fedcopl_lab.methods._recipe import Recipe, RoundEnd
+from fedcopl_lab.methods._recipe import Recipe, RoundEnd, joint_step
 from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores
 from fedcopl_lab.methods._sage_setting import SemiSetting
-from fedcopl_lab.methods._sage_state import SemiState, Tensors
-from fedcopl_lab.methods._step_requests import Descend, Pass, Step
-from fedcopl_lab.methods.protocol import named
-from fedcopl_lab.steps import CorrectedLabels, average_models, confident_labels, consistency_loss, model_scores
+from fedcopl_lab.methods._sage_state import SemiState
+from fedcopl_lab.methods.protocol import Tensors, named
+from fedcopl_lab.steps import CorrectedLabels, average_models, confident_labels, model_scores
 
 _MEAN = "mean prediction"
 _VELOCITY = "velocity/"
@@ -86,19 +84,9 @@ def debiased_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
     return confident_labels(adjusted, task.config.threshold, soft=task.config.target == "soft", look=False)
 
 
-def debiased_step(task: LocalTask, batch: Batch) -> Step:
-    """Labelled, weak and strong views in one forward pass; the mean prediction follows the strong ones."""
-    labelled, weak, strong = yield Pass(batch.joint_views)
-    scores = task.weak_scores(batch, weak)
-    labels = debiased_labels(task, scores)
-    task.note(scores, labels)
-    task.send[_MEAN] = _KEPT * task.send[_MEAN] + (1 - _KEPT) * strong.detach().softmax(dim=1).mean(dim=0)
-    losses = {
-        "supervised": F.cross_entropy(labelled, batch.labels),
-        "unsupervised": consistency_loss(strong, labels.target, labels.used, task.config.kl),
-    }
-    yield Descend(losses["supervised"] + task.config.lambda_u * losses["unsupervised"])
-    return losses
+def follow_predictions(task: LocalTask, strong: Tensor) -> None:
+    """The mean prediction follows that for the strong views of each step."""
+    task.send[_MEAN] = _KEPT * task.send[_MEAN] + (1 - _KEPT) * strong.softmax(dim=1).mean(dim=0)
 
 
 def send_nothing(setting: SemiSetting, state: SemiState, participants: Sequence[int]) -> dict[int, Tensors]:
@@ -126,7 +114,7 @@ FEDDB = Recipe(
     uses_global=True,
     begin=measure_bias,
     label=debiased_labels,
-    step=debiased_step,
+    step=partial(joint_step, follow=follow_predictions),
     message=send_nothing,
     merge=merge_balanced,
 )

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from fedcopl_lab.methods._batches import Batch
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._sage_local_task import LocalTask
-from fedcopl_lab.methods._step_requests import Descend, Pass, Step, VirtualPass
+from fedcopl_lab.methods._sage_together import Descend, Pass, Step, VirtualPass
 from fedcopl_lab.methods.protocol import grouped
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.steps import CorrectedLabels, confident_labels

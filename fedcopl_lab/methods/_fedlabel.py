@@ -22,7 +22,7 @@ from fedcopl_lab.methods._batches import Batch
 from fedcopl_lab.methods._recipe import Recipe, RoundEnd
 from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores
 from fedcopl_lab.methods._sage_state import SemiState, copied
-from fedcopl_lab.methods._step_requests import Descend, Pass, Step
+from fedcopl_lab.methods._sage_together import Descend, Pass, Step
 from fedcopl_lab.methods.protocol import named
 from fedcopl_lab.steps import CorrectedLabels, average_models, consistency_loss, entropy
 

@@ -17,9 +17,8 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.methods._batches import Batch
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores
-from fedcopl_lab.methods._sage_state import Tensors
-from fedcopl_lab.methods._step_requests import Descend, Pass, Step
-from fedcopl_lab.methods.protocol import grouped
+from fedcopl_lab.methods._sage_together import Descend, Pass, Step
+from fedcopl_lab.methods.protocol import Tensors, grouped
 from fedcopl_lab.steps import CorrectedLabels, consistency_loss, entropy
 
 _OWN = "own/"

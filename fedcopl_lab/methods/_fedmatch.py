@@ -31,9 +31,9 @@ from fedcopl_lab.methods._batches import Batch
 from fedcopl_lab.methods._recipe import Recipe, RoundEnd
 from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores
 from fedcopl_lab.methods._sage_setting import SemiSetting
-from fedcopl_lab.methods._sage_state import SemiState, Tensors
-from fedcopl_lab.methods._step_requests import OWN_MODEL, Descend, Pass, Step
-from fedcopl_lab.methods.protocol import grouped, named
+from fedcopl_lab.methods._sage_state import SemiState
+from fedcopl_lab.methods._sage_together import OWN_MODEL, Descend, Pass, Step
+from fedcopl_lab.methods.protocol import Tensors, grouped, named
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.steps import CorrectedLabels, aggregate, average_models, consistency_loss
 

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from torch import Tensor
 
@@ -71,19 +71,21 @@ class Method(ABC):
     """A method: a server half, client halves, and the report that compares them with the truth."""
 
     config: RunConfig
+    setting: Any
+    server: Any
 
     @property
-    @abstractmethod
     def federation(self) -> Federation:
         """Which client holds which images."""
+        return cast("Federation", self.setting.federation)
 
-    @abstractmethod
-    def initial_state(self) -> State:
-        """Before the first round."""
+    def initial_state(self) -> Any:
+        """Before the first round: a :class:`State`."""
+        return self.server.initial_state()
 
-    @abstractmethod
-    def restored_state(self, tensors: dict[str, Tensor]) -> State:
-        """The state that ``to_tensors`` wrote."""
+    def restored_state(self, tensors: dict[str, Tensor]) -> Any:
+        """The state that its ``to_tensors`` wrote."""
+        return self.server.restored_state(tensors)
 
     @abstractmethod
     def client(self, client: int, kept: Kept) -> ClientHalf:

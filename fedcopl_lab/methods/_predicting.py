@@ -78,20 +78,17 @@ class ClientModels:
         """A client's scores of images of the data set, [n, C]."""
         return client_scores(self.setting, client, self.state.prompts(client), self.state.labels_of(client), indices)
 
+    @torch.no_grad()
     @tf32_in()
     def of_pixels(self, client: int, pixels: Float[Tensor, "n 3 h w"]) -> Int[Tensor, "n"]:
         """The classes that a client's model gives to prepared images, [n]."""
-        prompts = self.state.prompts(client)
-        with torch.no_grad():
-            features = self.scorer.known_images(pixels, prompts["visual"])
-            return self._score(client, features, prompts).argmax(dim=1).cpu()
+        return self._classes(client, self.scorer.known_images(pixels, self.state.prompts(client)["visual"]))
 
+    @torch.no_grad()
     @tf32_in()
     def tested(self, client: int, indices: Int[Tensor, "n"]) -> Int[Tensor, "n"]:
         """The classes that a client's model gives to test images of the data set, [n]."""
-        with torch.no_grad():
-            prompts = self.state.prompts(client)
-            return self._score(client, self._of_tests(client, indices), prompts).argmax(dim=1).cpu()
+        return self._classes(client, self._of_tests(client, indices))
 
     def evaluate(self, everywhere: bool) -> Evaluation:
         """Test all clients; where they share the visual prompt, the images are encoded once for all."""
@@ -127,10 +124,11 @@ class ClientModels:
     def __repr__(self) -> str:
         return f"ClientModels({self.setting.config.label}, {self.state})"
 
-    def _score(self, client: int, features: Tensor, prompts: dict[str, Tensor]) -> Tensor:
-        scores = self.scorer.logits(features, self.scorer.texts(prompts), self._cache(client))
+    def _classes(self, client: int, features: Tensor) -> Tensor:
+        texts = self.scorer.texts(self.state.prompts(client))
+        scores = self.scorer.logits(features, texts, self._cache(client))
         check_logits(scores)
-        return scores
+        return scores.argmax(dim=1).cpu()
 
     def _cache(self, client: int) -> Any:
         return _cache(self.setting, client, self.state.prompts(client)["visual"], self.state.labels_of(client))
@@ -186,12 +184,8 @@ def predict_images(
 
 
 def _predict_with_model(
-    config: SageConfig,
-    tensors: dict[str, Tensor],
-    images: UInt8[Tensor, "n 3 h w"],
-    client: int,
-    split: dict[str, Any] | None = None,
-) -> Int[Tensor, "n"]:
+    config: SageConfig, tensors: dict[str, Tensor], images: Tensor, client: int, split: dict[str, Any] | None
+) -> Tensor:
     """Classes that the server's model gives; under ``bn="local"`` with the client's own running statistics."""
     setting = SemiSetting.of(config, split)
     expected, given = tuple(setting.images.shape[1:]), tuple(images.shape[1:])

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab.config import PromptConfig
+from fedcopl_lab.methods.protocol import Tensors
 from fedcopl_lab.models import PromptedCLIP
 from fedcopl_lab.steps import (
-    SCORERS,
     CovarianceScorer,
     GeneratedScorer,
     HeadScorer,
@@ -26,8 +26,6 @@ from fedcopl_lab.steps import (
     scorer_of,
     train_round,
 )
-
-Tensors = dict[str, Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,15 +89,7 @@ PROMPT_RECIPES: dict[str, PromptRecipe] = {
 }
 """Trainers that differ from PromptFL in more than settings; the paper's own are in :class:`Scorer` itself."""
 
-_PLAIN = PromptRecipe()
-
 
 def prompt_recipe_of(method: str) -> PromptRecipe:
     """The hooks of a trainer; plain ones for a trainer without its own."""
-    return PROMPT_RECIPES.get(method, _PLAIN)
-
-
-def enter_prompt_recipe(name: str, recipe: PromptRecipe) -> None:
-    """Make a trainer known under a name."""
-    PROMPT_RECIPES[name] = recipe
-    SCORERS[name] = recipe.scorer
+    return PROMPT_RECIPES.get(method, PromptRecipe())

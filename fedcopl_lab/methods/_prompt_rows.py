@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from fedcopl_lab.methods._label_phase import LabelPhase
+from fedcopl_lab.methods._label_phase import LabelPhase, counts_by_stage
 from fedcopl_lab.methods._prompt_setting import PromptSetting
 from fedcopl_lab.methods._prompt_state import FederationState
 from fedcopl_lab.steps import (
@@ -16,7 +16,6 @@ from fedcopl_lab.steps import (
     FilteredSet,
     LocalUpdate,
     PseudoLabels,
-    class_counts,
     class_log_odds,
     cosine_distance,
     drift_diversity,
@@ -38,45 +37,32 @@ def label_report(phase: LabelPhase, setting: PromptSetting) -> dict[str, Any]:
     selected; ``pool_accuracy_at`` the same for all predictions. ``candidates`` are the mean number of
     candidate classes and the share of images whose true class is among them, [K], of a labeller that has them.
     """
-    n_classes = setting.dataset.n_classes
     true = [setting.dataset.labels[setting.train_indices(k)] for k in range(len(phase.labels))]
-    report: dict[str, Any] = {"true": [class_counts(one, n_classes).tolist() for one in true]}
-    predicted = [scores.argmax(dim=1) for scores in phase.logits]
-    report |= _counted("predicted", predicted, [a == b for a, b in zip(predicted, true, strict=True)], n_classes)
-    right = [labels[chosen.indices] == chosen.labels for chosen, labels in zip(phase.labels, true, strict=True)]
-    report |= _counted("selected", [chosen.labels for chosen in phase.labels], right, n_classes)
+    counts = {name: one.tolist() for name, one in counts_by_stage(phase, true).items()}
+    report: dict[str, Any] = {"true": counts["true"]}
+    for name, stage in (("predicted", "predicted"), ("selected", "selected"), ("filtered", "kept")):
+        if stage in counts:
+            report |= {name: counts[stage], f"{name}_correct": counts[f"{stage}_right"]}
     if phase.filtered:
-        kept = [one.labels[one.kept] for one in phase.filtered]
-        correct = [(one.labels == t)[one.kept] for one, t in zip(phase.filtered, true, strict=True)]
-        report |= _counted("filtered", kept, correct, n_classes)
         report["kept"] = _overlaps(phase.filtered)
     if phase.uploaded is not None:
         report["uploaded"] = phase.uploaded.tolist()
     report["accuracy_at"] = _at_shares(
         [
-            (class_log_odds(scores)[chosen.indices, chosen.labels], ok, len(scores))
-            for scores, chosen, ok in zip(phase.logits, phase.labels, right, strict=True)
+            (class_log_odds(scores)[chosen.indices, chosen.labels], chosen.labels == t[chosen.indices], len(scores))
+            for scores, chosen, t in zip(phase.logits, phase.labels, true, strict=True)
         ]
     )
     report["pool_accuracy_at"] = _at_shares(
         [
-            (log_odds(scores), found == labels, len(scores))
-            for scores, found, labels in zip(phase.logits, predicted, true, strict=True)
+            (log_odds(scores), scores.argmax(dim=1) == t, len(scores))
+            for scores, t in zip(phase.logits, true, strict=True)
         ]
     )
     report |= _candidates(phase.labels, true)
     report["quota"] = phase.quota.tolist()
     report["fallback"] = [one.fallback for one in phase.filtered]
     return report
-
-
-def _counted(
-    name: str, labels: list[Int[Tensor, "_"]], right: list[Bool[Tensor, "_"]], n_classes: int
-) -> dict[str, list[list[int]]]:
-    return {
-        name: [class_counts(one, n_classes).tolist() for one in labels],
-        f"{name}_correct": [class_counts(one[ok], n_classes).tolist() for one, ok in zip(labels, right, strict=True)],
-    }
 
 
 def _overlaps(filtered: tuple[FilteredSet, ...]) -> dict[str, list[float] | list[int]]:

@@ -28,13 +28,12 @@ class _Frozen:
 
     @cached_property
     def tokens(self) -> Float[Tensor, "n_all tokens width"]:
-        images, done = self.dataset.images, 0
-        first = self._tokens_of(images[:IMAGES_PER_FORWARD])
-        everything = _block_for(len(images), first)
-        while done < len(images):
-            part = first if not done else self._tokens_of(images[done : done + IMAGES_PER_FORWARD])
-            everything[done : done + len(part)] = part
-            done += len(part)
+        first, *others = self.dataset.images.split(IMAGES_PER_FORWARD)
+        tokens = self._tokens_of(first)
+        everything = _block_for(len(self.dataset.images), tokens)
+        everything[: len(tokens)] = tokens
+        for place, part in enumerate(others, start=1):
+            everything[place * IMAGES_PER_FORWARD :][: len(part)] = self._tokens_of(part)
         return everything
 
     @tf32_in()

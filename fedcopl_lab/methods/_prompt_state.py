@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from fedcopl_lab.methods.protocol import grouped, named
 from fedcopl_lab.steps import PseudoLabels
 
 PARTS = ("text", "visual", "text_local")
@@ -45,40 +46,26 @@ class FederationState:
 
     def to_tensors(self) -> dict[str, Tensor]:
         """The state as named tensors, for a safetensors file."""
-        tensors = {f"server.{part}": value for part, value in self.server.items()}
-        tensors |= {f"clients.{part}": value for part, value in self.clients.items()}
-        tensors |= {f"momentum.{part}": value for part, value in self.momentum.items()}
+        tensors = named("server.", self.server) | named("clients.", self.clients) | named("momentum.", self.momentum)
         tensors["round"] = torch.tensor(self.round)
         if self.quota is not None:
             tensors["quota"] = self.quota
         for k, chosen in enumerate(self.labels):
-            tensors[f"labels.{k:04d}.indices"] = chosen.indices
-            tensors[f"labels.{k:04d}.labels"] = chosen.labels
-            if chosen.candidates is not None:
-                tensors[f"labels.{k:04d}.candidates"] = chosen.candidates
+            own = {name: value for name, value in vars(chosen).items() if value is not None}
+            tensors |= named(f"labels.{k:04d}.", own)
         return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], device: str) -> "FederationState":
         """The inverse of :meth:`to_tensors`; prompts go to the device, labels stay on the CPU."""
 
-        def group(prefix: str) -> dict[str, Tensor]:
-            return {p: tensors[f"{prefix}.{p}"].to(device) for p in PARTS if f"{prefix}.{p}" in tensors}
+        def parts(prefix: str) -> dict[str, Tensor]:
+            return {part: tensors[f"{prefix}.{part}"].to(device) for part in PARTS if f"{prefix}.{part}" in tensors}
 
         clients = sorted(name.split(".")[1] for name in tensors if name.endswith(".indices"))
-        labels = tuple(
-            PseudoLabels(
-                indices=tensors[f"labels.{k}.indices"],
-                labels=tensors[f"labels.{k}.labels"],
-                candidates=tensors.get(f"labels.{k}.candidates"),
-            )
-            for k in clients
-        )
         return cls(
             round=int(tensors["round"]),
-            server=group("server"),
-            clients=group("clients"),
-            momentum=group("momentum"),
-            labels=labels,
+            labels=tuple(PseudoLabels(**grouped(tensors, f"labels.{k}.")) for k in clients),
             quota=tensors.get("quota"),
+            **{group: parts(group) for group in ("server", "clients", "momentum")},
         )

@@ -6,14 +6,16 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
+from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.methods._batches import Batch
-from fedcopl_lab.methods._fixmatch import joint_step
-from fedcopl_lab.methods._sage_local_task import ClientUpdate, LocalTask, WeakScores
+from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores
 from fedcopl_lab.methods._sage_setting import SemiSetting
-from fedcopl_lab.methods._sage_state import SemiState, Tensors
-from fedcopl_lab.methods._step_requests import Step
-from fedcopl_lab.steps import CorrectedLabels, average_models
+from fedcopl_lab.methods._sage_state import SemiState, Sent
+from fedcopl_lab.methods._sage_together import Descend, Pass, Step
+from fedcopl_lab.methods.protocol import Tensors
+from fedcopl_lab.steps import CorrectedLabels, average_models, confident_labels, consistency_loss
 
 
 @dataclass(frozen=True)
@@ -29,17 +31,15 @@ class RoundEnd:
 
     setting: SemiSetting
     before: SemiState
-    updates: Mapping[int, ClientUpdate]
+    updates: Mapping[int, Sent]
     weights: Tensor
 
 
 def no_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
     """No pseudo-label at all."""
-    n, c = scores.local.shape
-    return CorrectedLabels(
-        target=scores.local.new_zeros(n, c), weight=scores.local.new_ones(n),
-        used=torch.zeros(n, dtype=torch.bool, device=scores.local.device),
-    )  # fmt: skip
+    local = scores.local
+    n, c = local.shape
+    return CorrectedLabels(local.new_zeros(n, c), local.new_ones(n), local.new_zeros(n, dtype=torch.bool))
 
 
 def nothing(task: LocalTask) -> None:
@@ -55,6 +55,48 @@ def merge_models(end: RoundEnd) -> SemiState:
     """The server's new model is the weighted mean of the clients' models; nothing else is kept."""
     states = [update.model for update in end.updates.values()]
     return replace(end.before, model=average_models(states, end.weights))
+
+
+def joint_step(task: LocalTask, batch: Batch, follow: Callable[[LocalTask, Tensor], None] | None = None) -> Step:
+    """Labelled, weak and strong views in one forward pass in training mode; supervised + unsupervised loss.
+
+    ``follow`` sees the strong views' scores once the weak ones have their labels.
+    """
+    config, recipe = task.config, task.recipe
+    labelled, *of_pool = yield Pass(batch.joint_views)
+    total = F.cross_entropy(labelled, batch.labels)
+    losses = {"supervised": total}
+    if of_pool:
+        weak, strong = of_pool
+        views = task.weak_scores(batch, weak)
+        labels = recipe.label(task, views)
+        task.note(views, labels)
+        if follow is not None:
+            follow(task, strong.detach())
+        losses["unsupervised"] = consistency_loss(strong, labels.target, labels.used, config.kl)
+        total = total + config.lambda_u * losses["unsupervised"]
+    if recipe.regulariser is not None:
+        losses["regulariser"] = recipe.regulariser(task)
+        total = total + losses["regulariser"]
+    yield Descend(total)
+    return losses
+
+
+def local_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
+    """FixMatch with the local model's labels (LPL)."""
+    return confident_labels(scores.local, task.config.threshold, soft=task.config.target == "soft", look=False)
+
+
+def global_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
+    """FixMatch with the global model's labels (GPL)."""
+    return confident_labels(global_of(scores), task.config.threshold, soft=task.config.target == "soft", look=False)
+
+
+def global_of(scores: WeakScores) -> Tensor:
+    """The global model's scores, which a method has to ask for."""
+    if scores.global_ is None:
+        raise FedCoPLError("the recipe needs the global model's scores; set uses_global=True in its Recipe")
+    return scores.global_
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,8 @@ from fedcopl_lab.methods._feddure import FEDDURE
 from fedcopl_lab.methods._fedlabel import FEDLABEL
 from fedcopl_lab.methods._fedloke import FEDLOKE
 from fedcopl_lab.methods._fedmatch import FEDMATCH
-from fedcopl_lab.methods._fixmatch import global_labels, global_of, local_labels
 from fedcopl_lab.methods._flexmatch import FLEXMATCH
-from fedcopl_lab.methods._recipe import Recipe
+from fedcopl_lab.methods._recipe import Recipe, global_labels, global_of, local_labels
 from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores
 from fedcopl_lab.steps import CorrectedLabels, correct_pseudo_labels, proximal_term
 

@@ -1,13 +1,49 @@
-"""One call that makes a method from outside the package known by name."""
+"""From a configuration to the method that runs it, and one call that makes a method from outside known by name."""
 
 import inspect
 from typing import Any
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config import METHODS, REGISTERED, SAGE_METHODS, Registered, configure, pick
-from fedcopl_lab.methods._prompt_recipes import PromptRecipe, enter_prompt_recipe
+from fedcopl_lab.config import (
+    METHODS,
+    REGISTERED,
+    SAGE_METHODS,
+    PromptConfig,
+    Registered,
+    RunConfig,
+    SageConfig,
+    configure,
+    pick,
+)
+from fedcopl_lab.methods._prompt_recipes import PROMPT_RECIPES, PromptRecipe
+from fedcopl_lab.methods._prompt_setting import PromptSetting
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._recipes import RECIPES
+from fedcopl_lab.methods._sage_setting import SemiSetting
+from fedcopl_lab.methods.prompt_method import PromptMethod, ZeroShot
+from fedcopl_lab.methods.sage_method import SemiMethod
+from fedcopl_lab.steps import SCORERS
+
+
+def open_method(config: RunConfig, split: dict[str, Any] | None = None) -> PromptMethod | SemiMethod | ZeroShot:
+    """Load what a configuration names and give the method that runs it.
+
+    Args:
+        config: from :func:`fedcopl_lab.configure`.
+        split: a stored split to take instead of drawing one.
+    """
+    known = (*PROMPT_RECIPES, *RECIPES, *METHODS)
+    if config.method not in known:  # read from the store, or sent to a process that did not import it
+        raise FedCoPLError(
+            f"method={config.method!r} is not registered in this process; import the module that calls "
+            "lab.methods.register (--plugin MODULE on the command line), or pass jobs=1 to lab.sweep in a notebook"
+        )
+    if isinstance(config, PromptConfig):
+        setting = PromptSetting.of(config, split)
+        return ZeroShot(setting) if config.method == "zero-shot" else PromptMethod(setting)
+    if isinstance(config, SageConfig):
+        return SemiMethod(SemiSetting.of(config, split))
+    raise FedCoPLError(f"no method runs a {type(config).__name__}; build it with lab.configure(...)")
 
 
 def register(
@@ -53,7 +89,7 @@ def register(
     if isinstance(recipe, Recipe):
         RECIPES[name] = recipe
     else:
-        enter_prompt_recipe(name, recipe)
+        PROMPT_RECIPES[name], SCORERS[name] = recipe, recipe.scorer
 
 
 def _calling_module() -> str:

@@ -11,16 +11,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from fedcopl_lab._card import tf32_in
-from fedcopl_lab.methods._batches import Batch, BatchSource
+from fedcopl_lab.methods._batches import Batch, BatchSource, ViewLabels
 from fedcopl_lab.methods._sage_setting import SemiSetting
-from fedcopl_lab.methods._sage_state import Tensors, copied
-from fedcopl_lab.methods._sage_together import Team, run_together
-from fedcopl_lab.methods._sage_view_labels import ViewLabelLog, ViewLabels
-from fedcopl_lab.methods._step_requests import OWN_MODEL, Losses
-from fedcopl_lab.methods.protocol import grouped, named
+from fedcopl_lab.methods._sage_state import ClientUpdate, copied
+from fedcopl_lab.methods._sage_together import OWN_MODEL, Losses, Team, run_together
+from fedcopl_lab.methods.protocol import Tensors, grouped, named
 from fedcopl_lab.models import ResNet8, blank_copy, load_values
 from fedcopl_lab.seeding import torch_generator
-from fedcopl_lab.steps import CorrectedLabels, batch_scores, model_scores
+from fedcopl_lab.steps import CorrectedLabels, batch_scores, check_logits, model_scores
 
 if TYPE_CHECKING:
     from fedcopl_lab.methods._recipe import Recipe
@@ -36,43 +34,6 @@ class WeakScores:
     local: Float[Tensor, "n c"]
     global_: Float[Tensor, "n c"] | None
     places: Int[Tensor, "n"]
-
-
-@dataclass(frozen=True, repr=False)
-class ClientUpdate:
-    """What one client's round ended with.
-
-    Attributes:
-        model: state dict that it sends.
-        sent: what else it sends.
-        memory: what it keeps for itself.
-        momentum: SGD buffers after the last step, by parameter.
-        losses: mean over the steps of each named loss.
-        n_steps: optimiser steps taken.
-        start_scores: scores of its pool's reported images by the model it started from, [n_scored, C].
-        end_scores: the same by its trained model.
-        start_batch_scores: as ``start_scores``, normalised with these images' own statistics, [n_scored, C].
-        end_batch_scores: the same by its trained model.
-        probe_scores: scores of the fixed test images by its trained model, [n_probe, C].
-        noted: pseudo-labels of all steps; None where there were none.
-    """
-
-    model: Tensors
-    sent: Tensors
-    memory: Tensors
-    momentum: Tensors
-    losses: dict[str, float]
-    n_steps: int
-    start_scores: Float[Tensor, "n_scored c"]
-    end_scores: Float[Tensor, "n_scored c"]
-    start_batch_scores: Float[Tensor, "n_scored c"]
-    end_batch_scores: Float[Tensor, "n_scored c"]
-    probe_scores: Float[Tensor, "n_probe c"]
-    noted: ViewLabels | None
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{name} {value:.3f}" for name, value in self.losses.items())
-        return f"ClientUpdate({self.n_steps} steps, {shown})"
 
 
 class LocalTask:
@@ -134,7 +95,7 @@ class LocalTask:
         self.pool = setting.pool(client)
         self.n_steps = 0
         self._losses: dict[str, list[Tensor]] = {}
-        self._notes = ViewLabelLog()
+        self._noted: list[ViewLabels] = []
 
     def run(self) -> ClientUpdate:
         """All local epochs."""
@@ -176,7 +137,7 @@ class LocalTask:
             start_batch_scores=batch_scores(self.global_model, reported, self.setting.training),
             end_batch_scores=batch_scores(self.model, reported, self.setting.training),
             probe_scores=model_scores(self.model, self.setting.images[self.setting.probes], self.setting.testing),
-            noted=self._notes.joined(),
+            noted=self._all_noted(),
         )
 
     # what hooks use
@@ -253,19 +214,30 @@ class LocalTask:
 
     def note(self, scores: WeakScores, labels: CorrectedLabels) -> None:
         """Keep a step's pseudo-labels for the round's report."""
-        self._notes.add(scores.places, scores.local, scores.global_, labels)
+        step = ViewLabels(scores.places, scores.local, scores.global_, labels.target, labels.weight, labels.used)
+        self._noted.append(step)
 
     def batches(self) -> Iterator[Batch]:
         """The steps of all local epochs; every random number comes from this client's and round's generator."""
         generator = torch_generator(self.config.seed, "local steps", self.round, self.client)
         score = self.global_scores if self._wants_global else None
-        source = BatchSource(self.setting, self.client, self.labelled, self.pool, self.recipe.labelled_strong, score)
+        source = BatchSource(self.setting, self.labelled, self.pool, self.recipe.labelled_strong, score)
         for _ in range(self.config.local_epochs):
             yield from source.both(generator) if self.recipe.uses_pool else source.labelled_only(generator)
 
     @property
     def _wants_global(self) -> bool:
         return self.recipe.uses_global or self.config.log_both
+
+    def _all_noted(self) -> ViewLabels | None:
+        """The labels of all steps; looked at for NaN only here, since every look waits for a GPU."""
+        if not self._noted:
+            return None
+        noted = ViewLabels.joined(self._noted)
+        for scores in (noted.local, noted.global_):
+            if scores is not None:
+                check_logits(scores)
+        return noted
 
     def _load_start(self) -> None:
         self.model.train()

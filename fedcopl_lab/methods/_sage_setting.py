@@ -25,6 +25,7 @@ from fedcopl_lab.methods.protocol import draw_participants
 from fedcopl_lab.models import ResNet8, blank_copy, draw_resnet8, load_values, placed
 from fedcopl_lab.seeding import torch_generator
 
+_AUTHORS_COPIES = 2000  # the released code counts a labelled image as often as its sampler repeats it
 _AUTHORS_SEED = 7  # of the released code's one stream of participants
 
 
@@ -50,6 +51,17 @@ def sage_participants(config: SageConfig, round_index: int) -> list[int]:
     draws = [stream.choice(config.n_clients, config.clients_per_round, replace=False) for _ in range(round_index + 1)]
     found: list[int] = draws[-1].tolist()
     return found
+
+
+def sage_weight(config: SageConfig, n_labelled: int, n_pool: int) -> int:
+    """A client's weight in the mean, from its labelled images and the size of its pool (SAGE Alg. 1).
+
+    >>> sage_weight(lab.configure("smoke", method="SAGE"), n_labelled=12, n_pool=100)
+    112
+    """
+    if config.weight_by == "uniform":
+        return 1
+    return (_AUTHORS_COPIES if config.weight_by == "authors" else 1) * n_labelled + n_pool
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,17 +95,10 @@ class SemiSetting:
         """
         dataset = load_dataset(config.dataset, image_size=config.image_size)
         federation = restore_federation(dataset, split) if split else _draw_federation(dataset, config)
-        device = config.device
-        setting = cls(
-            config,
-            dataset,
-            federation,
-            _images_on(config.dataset, config.image_size, device) if not config.dataset.startswith("folder:")
-            else dataset.images.to(device),
-            dataset.labels.to(device),
-            _on(channel_statistics(dataset, "train", config.norm), device),
-            _on(channel_statistics(dataset, "test", config.norm), device),
-        )  # fmt: skip
+        device, folder = config.device, config.dataset.startswith("folder:")
+        images = dataset.images.to(device) if folder else _images_on(config.dataset, config.image_size, device)
+        norms = (_on(channel_statistics(dataset, part, config.norm), device) for part in ("train", "test"))
+        setting = cls(config, dataset, federation, images, dataset.labels.to(device), *norms)
         setting._check_steps()
         return setting
 

@@ -1,11 +1,13 @@
-"""What a federation of ResNets knows between two rounds, and how it goes into a file."""
+"""What a federation of ResNets knows between two rounds, and what a client's round ends with."""
 
 from dataclasses import dataclass, field
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
-Tensors = dict[str, Tensor]
+from fedcopl_lab.methods._batches import ViewLabels
+from fedcopl_lab.methods.protocol import Tensors, grouped, named
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,27 +33,68 @@ class SemiState:
 
     def to_tensors(self) -> Tensors:
         """The state as named tensors, for a safetensors file."""
-        tensors = {f"model/{name}": value for name, value in self.model.items()}
-        tensors |= {f"extras/{name}": value for name, value in self.extras.items()}
-        tensors |= {f"momentum/{name}": value for name, value in self.momentum.items()}
+        tensors = named("model/", self.model) | named("extras/", self.extras) | named("momentum/", self.momentum)
         for client, memory in self.memories.items():
-            tensors |= {f"memories/{client:04d}/{name}": value for name, value in memory.items()}
+            tensors |= named(f"memories/{client:04d}/", memory)
         tensors["round"] = torch.tensor(self.round)
         return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
 
     @classmethod
     def from_tensors(cls, tensors: Tensors, device: str) -> "SemiState":
         """The inverse of :meth:`to_tensors`."""
-        groups: dict[str, Tensors] = {"model": {}, "extras": {}, "momentum": {}}
+        here = {name: tensors[name].to(device) for name in sorted(tensors)}
         memories: dict[int, Tensors] = {}
-        for name in sorted(tensors):
-            group, _, rest = name.partition("/")
-            if group in groups:
-                groups[group][rest] = tensors[name].to(device)
-            elif group == "memories":
-                client, _, own = rest.partition("/")
-                memories.setdefault(int(client), {})[own] = tensors[name].to(device)
+        for name, value in grouped(here, "memories/").items():
+            client, _, own = name.partition("/")
+            memories.setdefault(int(client), {})[own] = value
+        groups = {group: grouped(here, f"{group}/") for group in ("model", "extras", "momentum")}
         return cls(round=int(tensors["round"]), memories=memories, **groups)
+
+
+@dataclass(frozen=True, repr=False)
+class Sent:
+    """What one client sends at the end of a round.
+
+    Attributes:
+        model: state dict.
+        sent: what else its method sends.
+    """
+
+    model: Tensors
+    sent: Tensors
+
+
+@dataclass(frozen=True, repr=False)
+class ClientUpdate(Sent):
+    """What one client's round ended with, beside what it sends.
+
+    Attributes:
+        memory: what it keeps for itself.
+        momentum: SGD buffers after the last step, by parameter.
+        losses: mean over the steps of each named loss.
+        n_steps: optimiser steps taken.
+        start_scores: scores of its pool's reported images by the model it started from, [n_scored, C].
+        end_scores: the same by its trained model.
+        start_batch_scores: as ``start_scores``, normalised with these images' own statistics, [n_scored, C].
+        end_batch_scores: the same by its trained model.
+        probe_scores: scores of the fixed test images by its trained model, [n_probe, C].
+        noted: pseudo-labels of all steps; None where there were none.
+    """
+
+    memory: Tensors
+    momentum: Tensors
+    losses: dict[str, float]
+    n_steps: int
+    start_scores: Float[Tensor, "n_scored c"]
+    end_scores: Float[Tensor, "n_scored c"]
+    start_batch_scores: Float[Tensor, "n_scored c"]
+    end_batch_scores: Float[Tensor, "n_scored c"]
+    probe_scores: Float[Tensor, "n_probe c"]
+    noted: ViewLabels | None
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name} {value:.3f}" for name, value in self.losses.items())
+        return f"ClientUpdate({self.n_steps} steps, {shown})"
 
 
 def copied(tensors: Tensors) -> Tensors:

@@ -159,11 +159,11 @@ def count_right(
 
 def _set_quality(labels: Sequence[PseudoLabels], true: Sequence[Tensor], n: int) -> dict[str, float | None]:
     """How good the sets of classes are that the labels were chosen from; None where a labeller has none."""
-    sets = [(one.candidates, t[one.indices]) for one, t in zip(labels, true, strict=True)]
-    if not n or any(mask is None for mask, _ in sets):
+    sets = [(one.candidates, t[one.indices]) for one, t in zip(labels, true, strict=True) if one.candidates is not None]
+    if not n or len(sets) < len(labels):
         return {"set_accuracy": None, "set_size": None}
-    held = sum(int(mask[torch.arange(len(t)), t].sum()) for mask, t in sets if mask is not None)
-    return {"set_accuracy": held / n, "set_size": sum(int(mask.sum()) for mask, _ in sets if mask is not None) / n}
+    held = sum(int(mask[torch.arange(len(t)), t].sum()) for mask, t in sets)
+    return {"set_accuracy": held / n, "set_size": sum(int(mask.sum()) for mask, _ in sets) / n}
 
 
 def saturation(logits: Float[Tensor, "n c"]) -> dict[str, int]:

@@ -9,7 +9,6 @@ from torch import Tensor
 from fedcopl_lab._card import tf32_in
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.methods._client_weights import prompt_weight
 from fedcopl_lab.methods._labels import make_labels, select_labels, stream_seed
 from fedcopl_lab.methods._predicting import client_scores
 from fedcopl_lab.methods._prompt_recipes import prompt_recipe_of
@@ -196,6 +195,15 @@ def phase_number(config: PromptConfig, round_index: int) -> int:
     return round_index // config.refresh_every if config.refresh_every else 0
 
 
+def prompt_weight(config: PromptConfig, wanted: Any, selected: Any) -> Any:
+    """A client's weight in the mean: the images that it was to select, or those that it selected (Eq. 4).
+
+    >>> prompt_weight(lab.configure("smoke", weight_by="selected"), wanted=40, selected=38)
+    38
+    """
+    return wanted if config.weight_by == "quota" else selected
+
+
 def label_tensors(chosen: PseudoLabels, quota: Tensor) -> Tensors:
     """Pseudo-labels of one client and what it was to select, [C], as an entry."""
     entry = {"indices": chosen.indices, "labels": chosen.labels, "quota": quota}
@@ -210,9 +218,8 @@ def labels_of(entry: Mapping[str, Tensor]) -> PseudoLabels:
 
 def update_tensors(update: LocalUpdate) -> Tensors:
     """A client's update as an entry."""
-    parts = {"text": update.text, "visual": update.visual, "text_local": update.text_local}
     return {
-        **{part: value for part, value in parts.items() if value is not None},
+        **{part: getattr(update, part) for part in PARTS if getattr(update, part) is not None},
         **named(MOMENTUM, update.momentum),
         **named(DECAY, update.decay),
         "epoch_losses": torch.tensor(update.epoch_losses, dtype=torch.float64),
@@ -224,9 +231,7 @@ def update_tensors(update: LocalUpdate) -> Tensors:
 def update_of(entry: Mapping[str, Tensor]) -> LocalUpdate:
     """The update in an entry of :func:`update_tensors`."""
     return LocalUpdate(
-        text=entry["text"],
-        visual=entry["visual"],
-        text_local=entry.get("text_local"),
+        **{part: entry[part] for part in PARTS if part in entry},
         momentum=grouped(entry, MOMENTUM),
         decay=grouped(entry, DECAY),
         epoch_losses=tuple(entry["epoch_losses"].tolist()),

@@ -9,7 +9,6 @@ from jaxtyping import Int
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.methods._client_weights import prompt_weight
 from fedcopl_lab.methods._label_phase import LabelPhase
 from fedcopl_lab.methods._labels import allocate_counts, make_labels, stream_seed
 from fedcopl_lab.methods._prompt_recipes import prompt_recipe_of
@@ -21,6 +20,7 @@ from fedcopl_lab.methods.prompt_client import (
     labels_are_due,
     phase_number,
     pools_scores,
+    prompt_weight,
 )
 from fedcopl_lab.methods.protocol import Exchange, Expected, Letter, Mean, Tensors, draw_participants, named
 
@@ -43,7 +43,7 @@ class PromptServerState:
 
     def to_tensors(self) -> Tensors:
         """The state as named tensors."""
-        prompts = {f"{PROMPTS}{part}": value.cpu().contiguous() for part, value in self.prompts.items()}
+        prompts = named(PROMPTS, {part: value.cpu().contiguous() for part, value in self.prompts.items()})
         return prompts | {"round": torch.tensor(self.round), "wanted": self.wanted, "selected": self.selected}
 
     def __repr__(self) -> str:
@@ -151,36 +151,30 @@ class PromptServer:
         config, n_classes = self.config, self.setting.dataset.n_classes
         send = state.round > 0 and config.relabel_with == "aggregated"
         prompts = named(PROMPTS, state.prompts) if send else {}
-        most = {"selected": self.n_train}
-        room = (config.shots or self.n_train) * n_classes
-        wished = most | {"wanted": max(self.n_train, room)}  # a client may want more than it has
-        if pools_scores(config):
-            asked = Expected(more=True)
-        elif config.labeller == "CoPL":
-            asked = Expected({"counts": torch.zeros(n_classes, dtype=torch.long)})
-        else:
-            asked = Expected(numbers=wished)
-        scored = exchange.ask({k: Letter("score", state.round, prompts) for k in range(config.n_clients)}, asked)
-        informed = set(scored) if send and config.shared else set()
+        letters = {k: Letter("score", state.round, prompts) for k in range(config.n_clients)}
         wanted, selected = (torch.zeros(config.n_clients, dtype=torch.long) for _ in range(2))
-        seen, orders = PromptRound({}), {}
+        most, seen, orders = {"selected": self.n_train}, PromptRound({}), {}
         if pools_scores(config):
-            logits = [answer.tensors["logits"] for answer in scored.values()]
-            phase = self.label_phase(logits, state.round)
+            scored = exchange.ask(letters, Expected(more=True))
+            phase = self.label_phase([answer.tensors["logits"] for answer in scored.values()], state.round)
             seen = PromptRound({}, pooled=phase)
             orders = {k: label_tensors(phase.labels[k], phase.quota[k]) for k in scored}
         elif config.labeller == "CoPL":
+            scored = exchange.ask(letters, Expected({"counts": torch.zeros(n_classes, dtype=torch.long)}))
             uploaded = torch.stack([one.tensors["counts"] for one in scored.values()])
             quota = allocate_counts(uploaded, config, n_train=self.n_train, phase=phase_number(config, state.round))
             seen = PromptRound({}, uploaded=uploaded)
             orders = {k: {"quota": row} for k, row in zip(scored, quota, strict=True)}
         else:
+            room = (config.shots or self.n_train) * n_classes  # a client may want more than it has
+            scored = exchange.ask(letters, Expected(numbers=most | {"wanted": max(self.n_train, room)}))
             for k, answer in scored.items():
                 wanted[k], selected[k] = answer.numbers["wanted"], answer.numbers["selected"]
         if orders:
             letters = {k: Letter("select", state.round, order) for k, order in orders.items()}
             for k, answer in exchange.ask(letters, Expected(numbers=most)).items():
                 wanted[k], selected[k] = int(orders[k]["quota"].sum()), answer.numbers["selected"]
+        informed = set(scored) if send and config.shared else set()
         return replace(state, wanted=wanted, selected=selected), informed, seen
 
     def label_phase(self, logits: Sequence[Tensor], round_index: int) -> LabelPhase:

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab._card import tf32_in
+from fedcopl_lab.methods._batches import ViewLabels
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._recipes import recipe_of
-from fedcopl_lab.methods._sage_local_task import ClientUpdate, LocalTask
+from fedcopl_lab.methods._sage_local_task import LocalTask
 from fedcopl_lab.methods._sage_setting import SemiSetting
+from fedcopl_lab.methods._sage_state import ClientUpdate
 from fedcopl_lab.methods._sage_together import run_together
-from fedcopl_lab.methods._sage_view_labels import ViewLabels
 from fedcopl_lab.methods.protocol import MOMENTUM, Answer, ClientHalf, Kept, Letter, Tensors, grouped, named
 from fedcopl_lab.steps import model_scores, recalibrate
 
@@ -44,7 +45,9 @@ class SageClient(ClientHalf):
     def work(self, letter: Letter) -> Tensors:
         """See :meth:`ClientHalf.work`."""
         with exact_convolutions():
-            return self._recalibrate(letter) if letter.kind == "recalibrate" else self._train(letter)
+            if letter.kind == "recalibrate":
+                return self._recalibrate(letter)
+            return update_tensors(self._task(letter).run())
 
     @classmethod
     def work_together(cls, clients: Sequence["SageClient"], letters: Sequence[Letter]) -> list[Tensors]:
@@ -67,9 +70,6 @@ class SageClient(ClientHalf):
         sent = {name: value for name, value in entry.items() if name.startswith((MODEL, EXTRA))}
         sizes = {"n_labelled": len(self.setting.labelled(self.client)), "n_pool": len(self.setting.pool(self.client))}
         return Answer(self.client, letter.kind, letter.round, sent, sizes)
-
-    def _train(self, letter: Letter) -> Tensors:
-        return update_tensors(self._task(letter).run())
 
     def _task(self, letter: Letter) -> LocalTask:
         memory = grouped(self.kept.latest("train", before=letter.round), MEMORY)
@@ -94,8 +94,7 @@ def update_tensors(update: ClientUpdate) -> Tensors:
     if len(update.probe_scores):
         entry["probe_scores"] = update.probe_scores
     if update.noted is not None:
-        found = {name: getattr(update.noted, name) for name in ViewLabels.__dataclass_fields__}
-        entry |= named(_NOTED, {name: value for name, value in found.items() if value is not None})
+        entry |= named(_NOTED, {name: value for name, value in vars(update.noted).items() if value is not None})
     return entry
 
 

@@ -6,14 +6,13 @@ from jaxtyping import Int
 from torch import Tensor
 
 from fedcopl_lab.config import SageConfig
-from fedcopl_lab.data import Federation
 from fedcopl_lab.methods._method import Method, RoundResult
 from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._recipes import recipe_of
 from fedcopl_lab.methods._sage_rows import round_row
 from fedcopl_lab.methods._sage_setting import SemiSetting, sage_participants
 from fedcopl_lab.methods._sage_state import SemiState
-from fedcopl_lab.methods.protocol import MOMENTUM, Exchange, InProcess, Kept, KeptInMemory, Tensors, named
+from fedcopl_lab.methods.protocol import MOMENTUM, Exchange, InProcess, Kept, KeptInMemory, named
 from fedcopl_lab.methods.sage_client import MEMORY, SageClient, exact_convolutions, update_of
 from fedcopl_lab.methods.sage_server import SageServer
 from fedcopl_lab.steps import model_scores
@@ -35,19 +34,6 @@ class SemiMethod(Method):
         self.config: SageConfig = setting.config
         self.recipe = recipe or recipe_of(self.config.method)
         self.server = SageServer(setting, self.recipe)
-
-    @property
-    def federation(self) -> Federation:
-        """Which client holds which images."""
-        return self.setting.federation
-
-    def initial_state(self) -> SemiState:
-        """A freshly drawn model."""
-        return self.server.initial_state()
-
-    def restored_state(self, tensors: Tensors) -> SemiState:
-        """The state that :meth:`SemiState.to_tensors` wrote."""
-        return self.server.restored_state(tensors)
 
     def participants(self, round_index: int) -> list[int]:
         """The clients of the round after so many, in the order of their visits."""

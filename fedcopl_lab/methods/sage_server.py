@@ -8,12 +8,10 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab.config import SageConfig
-from fedcopl_lab.methods._client_weights import sage_weight
 from fedcopl_lab.methods._recipe import Recipe, RoundEnd
 from fedcopl_lab.methods._recipes import recipe_of
-from fedcopl_lab.methods._sage_local_task import ClientUpdate
-from fedcopl_lab.methods._sage_setting import SemiSetting, sage_participants
-from fedcopl_lab.methods._sage_state import SemiState
+from fedcopl_lab.methods._sage_setting import SemiSetting, sage_participants, sage_weight
+from fedcopl_lab.methods._sage_state import SemiState, Sent
 from fedcopl_lab.methods.protocol import Answer, Exchange, Expected, Letter, Tensors, grouped, named
 from fedcopl_lab.methods.sage_client import EXTRA, MODEL
 from fedcopl_lab.steps import average_models
@@ -81,16 +79,9 @@ class SageServer:
         """Nothing: no client holds test images."""
         return {}
 
-    def _received(self, answer: Answer) -> ClientUpdate:
-        """What of a client's update crosses the wire; the rest stays with it and is empty here."""
-        device, nothing = self.config.device, torch.zeros(0, self.setting.dataset.n_classes)
-        return ClientUpdate(
-            model={name: value.to(device) for name, value in grouped(answer.tensors, MODEL).items()},
-            sent={name: value.to(device) for name, value in grouped(answer.tensors, EXTRA).items()},
-            memory={}, momentum={}, losses={}, n_steps=0,
-            start_scores=nothing, end_scores=nothing, start_batch_scores=nothing, end_batch_scores=nothing,
-            probe_scores=nothing, noted=None,
-        )  # fmt: skip
+    def _received(self, answer: Answer) -> Sent:
+        here = {name: value.to(self.config.device) for name, value in answer.tensors.items()}
+        return Sent(grouped(here, MODEL), grouped(here, EXTRA))
 
     def _recalibrated(
         self, merged: SemiState, round_index: int, weights: dict[int, Tensor], exchange: Exchange

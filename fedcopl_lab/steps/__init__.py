@@ -1,23 +1,25 @@
 """Pure functions, one per step of the papers: tensors and a generator in, a frozen result out."""
 
-from fedcopl_lab.steps._aggregate import aggregate, average_models
-from fedcopl_lab.steps._allocate import Allocation, allocate
+from fedcopl_lab.steps._aggregate import aggregate, average_models, cosine_distance, drift_diversity
+from fedcopl_lab.steps._allocate import Allocation, allocate, perturb_counts
 from fedcopl_lab.steps._confidence import check_logits, class_counts, class_log_odds, entropy, log_odds
 from fedcopl_lab.steps._correct_labels import CorrectedLabels, confident_labels, correct_pseudo_labels
-from fedcopl_lab.steps._count_noise import perturb_counts
-from fedcopl_lab.steps._drift import cosine_distance, drift_diversity
 from fedcopl_lab.steps._evaluate import Evaluation, evaluate
 from fedcopl_lab.steps._filter import FilteredSet, filter_confident
-from fedcopl_lab.steps._frozen_features import CovarianceScorer, HeadScorer, MeansScorer, covariance_classifier
-from fedcopl_lab.steps._image_rows import ImageRows
 from fedcopl_lab.steps._local_training import LocalUpdate, PromptState, learning_rate
 from fedcopl_lab.steps._losses import consistency_loss, label_loss, proximal_term
 from fedcopl_lab.steps._model_scores import IMAGES_PER_FORWARD, batch_scores, model_scores, recalibrate
-from fedcopl_lab.steps._newer_scorers import GeneratedScorer, LowRankScorer
+from fedcopl_lab.steps._newer_scorers import (
+    CovarianceScorer,
+    GeneratedScorer,
+    HeadScorer,
+    LowRankScorer,
+    MeansScorer,
+    covariance_classifier,
+)
 from fedcopl_lab.steps._optimal_transport import transport_logits, transport_plan
-from fedcopl_lab.steps._pools import candidate_sets, fill_pools
-from fedcopl_lab.steps._scorer import SCORERS, ImageCache, Scorer, scorer_of
-from fedcopl_lab.steps._select import PseudoLabels, select_top
+from fedcopl_lab.steps._scorer import SCORERS, ImageCache, ImageRows, Scorer, scorer_of
+from fedcopl_lab.steps._select import PseudoLabels, candidate_sets, fill_pools, select_top
 from fedcopl_lab.steps._train import train_round
 from fedcopl_lab.steps._zero_shot import Predictions, template_features, zero_shot
 

@@ -76,7 +76,16 @@ def correct_pseudo_labels(
 
     Shown in notebook ``sage_step_by_step``.
     """
-    _check(local_logits, global_logits, threshold, kappa, fixed_weight, look)
+    if local_logits.shape != global_logits.shape:
+        raise FedCoPLError(
+            f"local logits are {tuple(local_logits.shape)} and global logits {tuple(global_logits.shape)}; "
+            "expected one shape: score the same views with both models"
+        )
+    if not 0 <= kappa < math.inf:
+        raise FedCoPLError(f"kappa={kappa} is not 0 or more; expected a rate such as 13.86")
+    if fixed_weight is not None and not 0 <= fixed_weight <= 1:
+        raise FedCoPLError(f"fixed_weight={fixed_weight} is outside [0, 1]; expected a share such as 0.5, or None")
+    _check(threshold, local_logits, global_logits, look=look)
     local, global_ = (logits.detach().float().softmax(dim=1) for logits in (local_logits, global_logits))
     local_confidence, global_confidence = local.amax(dim=1), global_.amax(dim=1)
     if fixed_weight is None:
@@ -109,7 +118,7 @@ def confident_labels(
 
     Shown in notebook ``sage_step_by_step``.
     """
-    _check(logits, logits, threshold, 0.0, None, look)
+    _check(threshold, logits, look=look)
     p = logits.detach().float().softmax(dim=1)
     confidence = p.amax(dim=1)
     return CorrectedLabels(
@@ -121,19 +130,8 @@ def _one_hot(p: Tensor) -> Tensor:
     return F.one_hot(p.argmax(dim=1), p.shape[1]).to(p.dtype)
 
 
-def _check(
-    local: Tensor, global_: Tensor, threshold: float, kappa: float, fixed_weight: float | None, look: bool
-) -> None:
-    if local.shape != global_.shape:
-        raise FedCoPLError(
-            f"local logits are {tuple(local.shape)} and global logits {tuple(global_.shape)}; expected one shape: "
-            "score the same views with both models"
-        )
+def _check(threshold: float, *scores: Tensor, look: bool) -> None:
     if not 0 <= threshold <= 1:
         raise FedCoPLError(f"threshold={threshold} is outside [0, 1]; expected a confidence such as 0.95")
-    if not 0 <= kappa < math.inf:
-        raise FedCoPLError(f"kappa={kappa} is not 0 or more; expected a rate such as 13.86")
-    if fixed_weight is not None and not 0 <= fixed_weight <= 1:
-        raise FedCoPLError(f"fixed_weight={fixed_weight} is outside [0, 1]; expected a share such as 0.5, or None")
-    for logits in (local, global_) if look else ():
+    for logits in scores if look else ():
         check_logits(logits)

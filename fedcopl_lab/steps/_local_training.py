@@ -12,9 +12,8 @@ from fedcopl_lab._card import onto
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._html import folded, table
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.steps._image_rows import ImageRows
 from fedcopl_lab.steps._losses import label_loss, proximal_term
-from fedcopl_lab.steps._scorer import Scorer
+from fedcopl_lab.steps._scorer import ImageRows, Scorer
 from fedcopl_lab.steps._select import PseudoLabels
 
 WARMUP_LR = 1e-5  # as PromptFL's code

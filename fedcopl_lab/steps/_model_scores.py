@@ -30,11 +30,9 @@ def model_scores(
     torch.Size([3, 10])
     """
     was_training = model.training
-    if was_training:
-        model.eval()
+    model.eval()
     portions = [model(normalise(part, statistics.mean, statistics.std)) for part in images.split(IMAGES_PER_FORWARD)]
-    if was_training:
-        model.train()
+    model.train(was_training)
     scores = torch.cat(portions)
     check_logits(scores)
     return scores

@@ -1,4 +1,7 @@
-"""Ports of two newer trainers of prompts from their papers, FedPGP and FedTPG; each says what is simplified."""
+"""Scorers beside the paper's: FedPGP and FedTPG, and classifiers on frozen features, the cheap rivals of prompts.
+
+FedPGP and FedTPG are ports from their papers; each says what is simplified.
+"""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -86,3 +89,99 @@ class GeneratedScorer(Scorer):
     def texts(self, prompts: Mapping[str, Tensor]) -> Tensor:
         """See :meth:`Scorer.texts`."""
         return self.prompted.text_features(self.generated(prompts["text"]))
+
+
+class HeadScorer(Scorer):
+    """A linear head on frozen image features, started at the template's texts (as in arXiv 2404.11046).
+
+    The part ``text`` holds its weights, [C, d]: the logit scale times the template's features at the start, so that
+    an untrained head is zero-shot CLIP. What arXiv 2404.11046 adds, features drawn around the texts, is left out: its
+    labels come from CoPL here.
+    """
+
+    reads_template: ClassVar[bool] = True
+
+    def start(self, drawn: Mapping[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
+        """See :meth:`Scorer.start`."""
+        assert self.template is not None
+        scale = self.prompted.model.logit_scale.detach().exp()
+        return {**drawn, "text": (scale * self.template).to(drawn["text"])}
+
+    def texts(self, prompts: Mapping[str, Tensor]) -> Tensor:
+        """The head's weights, [C, d]; with K stacked heads [K, C, d]."""
+        return prompts["text"]
+
+    def logits(
+        self, images: Tensor, texts: Tensor, cache: ImageCache | None = None, own: Tensor | None = None
+    ) -> Float[Tensor, "b c"]:
+        """See :meth:`Scorer.logits`; the weights hold the scale."""
+        return images @ texts.T
+
+
+class MeansScorer(Scorer):
+    """Class means of frozen features as the texts: what no client has a label for keeps the template's text.
+
+    The part ``text`` holds them, [C, d], of any length; a row of zeros is a class without an image.
+    """
+
+    reads_template: ClassVar[bool] = True
+
+    def start(self, drawn: Mapping[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
+        """See :meth:`Scorer.start`."""
+        assert self.template is not None
+        return {**drawn, "text": self.template.to(drawn["text"])}
+
+    def texts(self, prompts: Mapping[str, Tensor]) -> Tensor:
+        """Unit class means, [C, d]; with K stacked means [K, C, d]."""
+        assert self.template is not None
+        rows = prompts["text"][..., : self.template.shape[1]]
+        return torch.where(rows.norm(dim=-1, keepdim=True) > 0, F.normalize(rows, dim=-1), self.template)
+
+
+class CovarianceScorer(MeansScorer):
+    """FedCOF (arXiv 2412.14326): as :class:`MeansScorer`, with one more column for a client's counts, [C, d + 1]."""
+
+    def start(self, drawn: Mapping[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
+        """See :meth:`Scorer.start`."""
+        text = super().start(drawn, generator)["text"]
+        return {**drawn, "text": F.pad(text, (0, 1))}
+
+
+def covariance_classifier(
+    means: Float[Tensor, "k c d"], counts: Float[Tensor, "k c"], shrinkage: float | None = None
+) -> Float[Tensor, "c d"]:
+    """FedCOF's classifier, from the class means of every client alone (arXiv 2412.14326).
+
+    How far clients' means of one class lie apart estimates that class's covariance; the classifier is ridge
+    regression with these covariances in place of the features' own.
+
+    Args:
+        means: of each client's features by class, zeros where it has none, [K, C, d].
+        counts: images behind each mean, [K, C].
+        shrinkage: multiple of the identity that is added to each covariance; None takes the estimates' mean
+            variance, which follows the features' scale, and 1 where no two clients share a class.
+
+    Returns:
+        One row of weights for each class, zeros for a class without images, [C, d].
+
+    >>> covariance_classifier(torch.eye(2).expand(3, 2, 2), torch.ones(3, 2)).argmax(dim=1)
+    tensor([0, 1])
+
+    Shown in notebook ``fedcopl_ours_rivals``.
+    """
+    n, means64 = counts.double(), means.double()
+    of_class = n.sum(dim=0)
+    class_means = (n[..., None] * means64).sum(dim=0) / of_class.clamp(min=1)[:, None]
+    apart = (means64 - class_means) * n.sqrt()[..., None]
+    clients = (n > 0).sum(dim=0)
+    covariances = torch.einsum("kci,kcj->cij", apart, apart) / (clients - 1).clamp(min=1)[:, None, None]
+    degrees = (of_class - 1).clamp(min=0)
+    d = means.shape[-1]
+    total = torch.einsum("c,cij->ij", degrees, covariances)
+    if shrinkage is None:
+        shrinkage = float(total.trace() / (d * degrees.sum().clamp(min=1))) or 1.0
+    total = total + shrinkage * degrees.sum() * torch.eye(d, dtype=total.dtype, device=total.device)
+    centre = (of_class[:, None] * class_means).sum(dim=0) / of_class.sum().clamp(min=1)
+    total = total + of_class.sum() * torch.outer(centre, centre)
+    rows: Tensor = torch.linalg.lstsq(total, (of_class[:, None] * class_means).T).solution.T
+    return rows.to(means.dtype)

@@ -1,6 +1,6 @@
 """How a trainer turns images and prompts into logits: the one place where the trainers' models differ."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, overload
 
@@ -9,10 +9,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from fedcopl_lab._card import onto
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.models import PromptedCLIP
-from fedcopl_lab.steps._image_rows import ImageRows
 from fedcopl_lab.steps._optimal_transport import transport_logits
 from fedcopl_lab.steps._select import PseudoLabels
 
@@ -20,6 +20,52 @@ _IMAGES_PER_FORWARD = 256
 
 SHOTS_OF_CACHE = 16
 """Images as which every class counts in pFedPrompt's cache."""
+
+
+@dataclass(frozen=True, repr=False)
+class ImageRows:
+    """Rows of a tensor of images that nobody copies as a whole.
+
+    Attributes:
+        whole: pixels or image tokens of all images, on the device or in (pinned) memory, [n_all, …].
+        rows: which of them, where ``whole`` is, [n].
+        device: where batches are wanted.
+
+    >>> rows = ImageRows(torch.arange(5.0)[:, None], torch.tensor([4, 2]), torch.device("cpu"))
+    >>> rows[torch.tensor([1])]
+    tensor([[2.]])
+    """
+
+    whole: Float[Tensor, "n_all *image"]
+    rows: Int[Tensor, "n"]
+    device: torch.device
+
+    @classmethod
+    def of(cls, whole: Tensor, rows: Tensor, device: torch.device | str) -> "ImageRows":
+        """Rows that are counted from 0 in ``whole``."""
+        return cls(whole, rows.to(whole.device), torch.device(device))
+
+    @property
+    def waits_in_memory(self) -> bool:
+        """Whether batches come from the machine's memory, so that their places should be there too."""
+        return self.whole.device.type == "cpu"
+
+    def part(self, places: Int[Tensor, "m"]) -> "ImageRows":
+        """Some of these rows."""
+        return ImageRows(self.whole, self.rows[places.to(self.rows.device)], self.device)
+
+    def split(self, size: int) -> Iterator[Tensor]:
+        """All rows in batches of that size."""
+        return (onto(self.whole[rows], self.device) for rows in self.rows.split(size))
+
+    def __getitem__(self, places: Int[Tensor, "b"]) -> Float[Tensor, "b *image"]:
+        return onto(self.whole[self.rows[places.to(self.rows.device)]], self.device)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        return f"ImageRows({len(self)} of {len(self.whole)} images)"
 
 
 @dataclass(frozen=True, repr=False)

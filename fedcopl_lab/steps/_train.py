@@ -10,9 +10,8 @@ from torch import Tensor
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.models import PromptedCLIP
-from fedcopl_lab.steps._image_rows import ImageRows
 from fedcopl_lab.steps._local_training import LocalTraining, LocalUpdate, PromptState
-from fedcopl_lab.steps._scorer import Scorer, scorer_of
+from fedcopl_lab.steps._scorer import ImageRows, Scorer, scorer_of
 from fedcopl_lab.steps._select import PseudoLabels
 
 

@@ -1,11 +1,13 @@
-"""The labellers as compositions of the steps."""
+"""The labellers as compositions of the steps, and the counts of a label phase."""
+
+from dataclasses import replace
 
 import pytest
 import torch
 
 from fedcopl_lab import FedCoPLError, allocate, configure, filter_confident, select_top
 from fedcopl_lab.config import cpl_levels
-from fedcopl_lab.methods import copl, cpl, fpl, make_labels, oracle, upl
+from fedcopl_lab.methods import copl, cpl, fpl, make_labels, oracle, phase_counts, upl
 from fedcopl_lab.steps import candidate_sets, fill_pools
 
 SIZES = (40, 7, 25)
@@ -212,3 +214,25 @@ def test_noise_is_drawn_anew_in_every_phase(logits):
         torch.equal(one.counts, row)
         for one, row in zip(run_copl(logits).filtered, run_copl(logits).uploaded, strict=True)
     )
+
+
+def test_every_stage_of_a_phase_is_counted(logits):
+    phase = run_copl(logits)
+    true = [torch.randint(4, (n,), generator=torch.Generator().manual_seed(n)) for n in SIZES]
+    counts = phase_counts(phase, true)
+    for k, t in enumerate(true):
+        filtered, chosen = phase.filtered[k], phase.labels[k]
+        predicted = phase.logits[k].argmax(dim=1).tolist()
+        kept = [(predicted[i], int(t[i])) for i in range(len(t)) if filtered.kept[i]]
+        selected = list(zip(chosen.labels.tolist(), t[chosen.indices].tolist(), strict=True))
+        for c in range(4):
+            assert counts.true[k, c] == sum(int(x) == c for x in t)
+            assert counts.predicted[k, c] == predicted.count(c)
+            assert counts.kept[k, c] == sum(label == c for label, _ in kept)
+            assert counts.kept_right[k, c] == sum(label == c == truth for label, truth in kept)
+            assert counts.selected[k, c] == sum(label == c for label, _ in selected)
+            assert counts.selected_right[k, c] == sum(label == c == truth for label, truth in selected)
+        right = [label == truth for label, truth in selected]
+        assert counts.accuracy("selected")[k] == pytest.approx(sum(right) / len(right), abs=1e-12)
+    with pytest.raises(FedCoPLError, match="count a phase of the labeller CoPL"):
+        phase_counts(replace(phase, filtered=()), true)

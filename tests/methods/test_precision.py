@@ -6,7 +6,7 @@ from small_semi import config_of
 
 from fedcopl_lab import configure
 from fedcopl_lab._card import tf32_in
-from fedcopl_lab.methods import LocalTask, PromptMethod, PromptSetting, SemiMethod, SemiSetting
+from fedcopl_lab.methods import RECIPES, LocalTask, SemiSetting, open_method
 from fedcopl_lab.models import PromptedCLIP, ResNet8
 
 
@@ -36,20 +36,15 @@ def products():
 
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32"])
-def test_semi_supervised_training_alone_uses_tf32(precision, allowed):
-    method = SemiMethod(SemiSetting.of(config_of("SAGE", precision=precision, steps_per_epoch=2)))
+@pytest.mark.parametrize("kind", ["semi-supervised", "prompts"])
+def test_training_alone_uses_tf32(kind, precision, allowed, small):
+    if kind == "prompts":
+        method, watched = open_method(small(precision=precision)), (PromptedCLIP, "image_features", products)
+    else:
+        method = open_method(config_of("SAGE", precision=precision, steps_per_epoch=2))
+        watched = ResNet8, "forward", convolutions
     state = method.initial_state()
-    calls = allowed(ResNet8, "forward", convolutions)
-    method.round(state)
-    assert {switch for learns, switch in calls if learns} == {precision == "tf32"}
-    assert {switch for learns, switch in calls if not learns} == {False}
-
-
-@pytest.mark.parametrize("precision", ["fp32", "tf32"])
-def test_prompt_training_alone_uses_tf32(precision, allowed, small):
-    method = PromptMethod(PromptSetting.of(small(precision=precision)))
-    state = method.initial_state()
-    calls = allowed(PromptedCLIP, "image_features", products)
+    calls = allowed(*watched)
     method.round(state)
     assert {switch for learns, switch in calls if learns} == {precision == "tf32"}
     assert {switch for learns, switch in calls if not learns} == {False}
@@ -72,7 +67,7 @@ def test_scores_without_gradient_stay_in_float32_under_bf16():
     pairs = []
     for precision in ("fp32", "bf16"):
         setting = SemiSetting.of(config_of("SAGE", precision=precision))
-        task = LocalTask(setting, SemiMethod(setting).recipe, 0, 0, dict(setting.new_model().state_dict()))
+        task = LocalTask(setting, RECIPES["SAGE"], 0, 0, dict(setting.new_model().state_dict()))
         views = torch.rand(6, 3, 8, 8, generator=torch.Generator().manual_seed(0))
         known = task.global_scores(views), task.eval_scores(task.model, views)
         pairs.append((*known, task.scores(task.model, views)))  # in training mode, last: it moves the statistics

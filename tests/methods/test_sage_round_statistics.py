@@ -8,7 +8,8 @@ from scipy.stats import spearmanr
 
 from fedcopl_lab import configure, correct_pseudo_labels
 from fedcopl_lab.methods import open_method
-from fedcopl_lab.methods._sage_statistics import (
+from fedcopl_lab.methods._batches import ViewLabels
+from fedcopl_lab.methods._sage_rows import (
     BINS,
     CheckedViews,
     ensemble_statistics,
@@ -16,7 +17,6 @@ from fedcopl_lab.methods._sage_statistics import (
     rank_correlation,
     rare_classes,
 )
-from fedcopl_lab.methods._sage_view_labels import ViewLabels
 
 TAU = 0.7
 

@@ -9,8 +9,8 @@ from small_semi import config_of
 
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.methods import SemiMethod, SemiState, open_method
-from fedcopl_lab.methods._client_weights import sage_weight
 from fedcopl_lab.methods._sage_local_task import LocalTask
+from fedcopl_lab.methods._sage_setting import sage_weight
 from fedcopl_lab.steps import average_models
 
 

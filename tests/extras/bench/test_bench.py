@@ -9,7 +9,7 @@ import torch
 
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.cli import main
-from fedcopl_lab.engine._memory import keep_freed_memory, profiled, return_freed_memory
+from fedcopl_lab.engine import keep_freed_memory, profiled, return_freed_memory
 from fedcopl_lab.extras.bench import bench_sage, bench_step, bench_widgets, draw_widget_bench
 from fedcopl_lab.extras.bench.prompt_step import class_names
 

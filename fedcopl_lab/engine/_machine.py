@@ -1,18 +1,65 @@
-"""Memory of the process: keep what was freed, and how much tensors took at most."""
+"""The machine: its devices and memory, and where a run was computed, for the provenance of every number."""
 
 import ctypes
 import os
+import platform
 import sys
 from collections.abc import Callable
 from functools import lru_cache
+from importlib.metadata import version
+from itertools import accumulate
 from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from fedcopl_lab._errors import FedCoPLError
+
+PACKAGES = ("fedcopl-lab", "torch", "torchvision", "open_clip_torch", "numpy", "scikit-learn", "safetensors")
+
 _LIBRARIES = 800_000_000  # what torch, torchvision and open_clip take where the system does not tell
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # glibc's malloc.h
 _DEFAULT_TRIM_THRESHOLD, _DEFAULT_MMAP_MAX = 128 * 1024, 65536
+
+
+def environment(device: str, threads: int) -> dict[str, Any]:
+    """Processor or GPU, operating system, Python and package versions.
+
+    >>> environment("cpu", 1)["threads"]
+    1
+    """
+    hardware = torch.cuda.get_device_name(device) if device.startswith("cuda") else _processor()
+    return {
+        "hardware": hardware,
+        "cores": os.cpu_count(),
+        "threads": threads,
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in PACKAGES},
+    }
+
+
+def check_device(device: str) -> None:
+    """Say which devices there are when the one asked for is not."""
+    kind = device.split(":")[0]
+    if kind not in ("cpu", "cuda", "mps"):
+        raise FedCoPLError(f"device={device!r} is unknown; choose cpu, cuda or mps")
+    there: dict[str, Callable[[], bool]] = {
+        "cpu": lambda: True,
+        "cuda": torch.cuda.is_available,
+        "mps": torch.backends.mps.is_available,
+    }
+    if not there[kind]():
+        raise FedCoPLError(f"device={device!r} is not available to torch {torch.__version__} here; use device='cpu'")
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo") as file:
+            names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+    except OSError:
+        names = []
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 @lru_cache
@@ -70,43 +117,36 @@ def profiled(work: Callable[[], Any], device: str) -> tuple[int, dict[str, float
         work: what to run; tensors that were there before do not count.
         device: ``"cpu"`` or a CUDA device.
     """
-    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if device.startswith("cuda") else [])
-    if device.startswith("cuda"):
+    on_card = device.startswith("cuda")
+    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if on_card else [])
+    if on_card:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
     with profile(activities=activities, profile_memory=True, acc_events=True) as record:
         work()
-        if device.startswith("cuda"):
+        if on_card:
             torch.cuda.synchronize()
     kinds: dict[str, float] = {}
     for event in record.key_averages():
-        micros = event.self_device_time_total if device.startswith("cuda") else event.self_cpu_time_total
+        micros = event.self_device_time_total if on_card else event.self_cpu_time_total
         kinds[_kind(event.key)] = kinds.get(_kind(event.key), 0.0) + micros / 1e6
-    if device.startswith("cuda"):
+    if on_card:
         return torch.cuda.max_memory_allocated() - before, kinds
-    changes = [
-        (event.start_ns(), event.nbytes())
-        for event in record.profiler.kineto_results.events()
-        if event.name() == "[memory]"
-    ]
-    alive = peak = 0
-    for _, size in sorted(changes, key=lambda change: change[0]):
-        alive += size
-        peak = max(peak, alive)
-    return peak, kinds
+    events = record.profiler.kineto_results.events()
+    changes = sorted((event for event in events if event.name() == "[memory]"), key=lambda event: event.start_ns())
+    return max(accumulate((event.nbytes() for event in changes), initial=0)), kinds
 
 
-_KINDS = {
-    "matrix products": ("mm", "linear", "convolution", "gemm", "cutlass", "matmul", "nvjet"),
+_KINDS = {  # the first that fits counts
     "attention": ("attention", "flash", "fmha", "::bmm", "::baddbmm", "::_softmax", "::masked_fill"),
     "norms": ("layer_norm", "layernorm"),
     "activation": ("silu", "gelu", "sigmoid"),
+    "matrix products": ("mm", "linear", "convolution", "gemm", "cutlass", "matmul", "nvjet"),
     "copies": ("copy", "cat", "index", "fill", "zero", "gather", "repeat", "clone", "memset", "memcpy"),
 }
 
 
 def _kind(operation: str) -> str:
     name = operation.lower()
-    order = ("attention", "norms", "activation", "matrix products", "copies")
-    return next((kind for kind in order if any(part in name for part in _KINDS[kind])), "rest")
+    return next((kind for kind, parts in _KINDS.items() if any(part in name for part in parts)), "rest")
