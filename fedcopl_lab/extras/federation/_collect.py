@@ -8,8 +8,7 @@ from fedcopl_lab._errors import FedCoPLError, StoreError
 from fedcopl_lab._threads import torch_threads
 from fedcopl_lab.engine import begin, run_rounds, starting_state
 from fedcopl_lab.extras.federation._federation_files import ClientImages, Terms
-from fedcopl_lab.extras.federation._journal import Journal
-from fedcopl_lab.extras.federation._member import digest_of
+from fedcopl_lab.extras.federation._member import Journal, digest_of
 from fedcopl_lab.methods import ClientHalf, Method, PromptMethod, RoundResult
 from fedcopl_lab.methods.protocol import Answer, Exchange, Expected, Letter
 from fedcopl_lab.store import Run, Store

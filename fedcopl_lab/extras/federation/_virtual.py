@@ -15,8 +15,7 @@ from fedcopl_lab.data import Shard, load_manifest
 from fedcopl_lab.engine import peak_bytes
 from fedcopl_lab.extras.embedded.glyphs import draw_glyphs
 from fedcopl_lab.extras.federation._federation_files import ClientImages, Terms, check_federable, client_folder
-from fedcopl_lab.extras.federation._journal import Journal
-from fedcopl_lab.extras.federation._member import Member
+from fedcopl_lab.extras.federation._member import Journal, Member
 from fedcopl_lab.extras.federation._serve import serve
 from fedcopl_lab.methods import PromptSetting
 from fedcopl_lab.methods.protocol import Answer, Letter

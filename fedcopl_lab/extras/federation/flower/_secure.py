@@ -9,8 +9,7 @@ from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.extras.federation.flower import need
-from fedcopl_lab.extras.federation.flower._carrier import FlowerCarrier
-from fedcopl_lab.extras.federation.flower._records import to_records, wire_bytes
+from fedcopl_lab.extras.federation.flower._carrier import FlowerCarrier, to_records, wire_bytes
 from fedcopl_lab.methods.protocol import Answer, Letter, Mean
 
 CLIPPING = 8.0

@@ -91,9 +91,9 @@ def test_a_node_speaks_for_its_own_client_alone(small, carried, monkeypatch):
 
 
 def test_an_answer_that_cannot_be_read_ends_nothing(small, carried, monkeypatch):
-    from fedcopl_lab.extras.federation.flower import _records
+    from fedcopl_lab.extras.federation.flower import _carrier
 
-    honest = _records.answer_records
+    honest = _carrier.answer_records
 
     def headless(answer):
         records = honest(answer)
@@ -101,7 +101,7 @@ def test_an_answer_that_cannot_be_read_ends_nothing(small, carried, monkeypatch)
             del records["head"]
         return records
 
-    monkeypatch.setattr(_records, "answer_records", headless)
+    monkeypatch.setattr(_carrier, "answer_records", headless)
     row = carried(small(rounds=1))[0].records()[0]
     assert row["answered"] == [0, 2]
     assert "refused: its answer cannot be read (KeyError" in row["faults"][0]["what"]
