@@ -91,7 +91,7 @@ def families(scratch: Path, url: str) -> tuple[Family, ...]:
         Family("store write", compute(SAGE), (*places("store", "write_atomic"), *places("engine", "write_atomic"))),
         Family("export", exporting(scratch), places("paper", "write_atomic")),
         Family("figure write", drawing, places("report", "write_atomic")),
-        Family("checkpoint", training_a_model, places("models", "write_atomic"), (".card.json", ".md")),
+        Family("checkpoint", training_a_model, places("extras.embedded", "write_atomic"), (".card.json", ".md")),
         Family("download", downloading(scratch, url), (*places("data", "fetch"), *places("data", "unpack"))),
     )
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from tqdm.auto import tqdm
 
+from fedcopl_lab._files import check_writable
 from fedcopl_lab._threads import torch_threads
 from fedcopl_lab.data import resized
 from fedcopl_lab.extras.embedded.captions import clear_traits, digit_captions, write_captions
@@ -17,7 +18,7 @@ from fedcopl_lab.extras.embedded.cards import make_card
 from fedcopl_lab.extras.embedded.glyphs import GlyphBatch, draw_glyphs
 from fedcopl_lab.extras.embedded.recipes import TinyRecipe
 from fedcopl_lab.extras.embedded.training import OneCycle, TrainedModel, loaded, write_model
-from fedcopl_lab.models.checkpoint import build_clip, check_writable, checkpoint_bytes, model_config
+from fedcopl_lab.models.checkpoint import build_clip, checkpoint_bytes, model_config
 from fedcopl_lab.models.clip import bundle
 from fedcopl_lab.models.towers import both_features
 from fedcopl_lab.seeding import derived_seed, torch_generator
