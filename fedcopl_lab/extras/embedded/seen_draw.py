@@ -21,17 +21,11 @@ _LINE = 100  # characters of a line of the record
 
 @dataclass(frozen=True)
 class LongTail:
-    """How many images of each class are drawn, from the most frequent class to the rarest.
+    """How many images of each class are drawn, from the most frequent class to the rarest."""
 
-    Attributes:
-        most: images of the first class.
-        least: images of the last one.
-        bend: the fall in between, ``most - (most - least) * (rank / last) ** bend``; 1 is a straight line.
-    """
-
-    most: int
-    least: int
-    bend: float
+    most: int  # images of the first class
+    least: int  # images of the last one
+    bend: float  # the fall in between, ``most - (most - least) * (rank / last) ** bend``; 1 is a straight line
 
     def sizes(self, n_classes: int) -> list[int]:
         """Images of each class by rank.

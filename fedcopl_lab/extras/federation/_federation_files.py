@@ -26,21 +26,13 @@ _TERMS, _CLIENT, _IMAGES = "federation.json", "client.json", "images.safetensors
 
 @dataclass(frozen=True, repr=False)
 class ClientImages:
-    """What one client holds.
+    """What one client holds."""
 
-    Attributes:
-        client: its number.
-        shard: its training, test and labelled positions in the whole data set.
-        positions: of ``pixels``, rising, [n].
-        pixels: uint8, [n, 3, h, w].
-        labels: the classes that the client knows, else :data:`UNKNOWN`, [n].
-    """
-
-    client: int
-    shard: Shard
-    positions: Tensor
-    pixels: Tensor
-    labels: Tensor
+    client: int  # its number
+    shard: Shard  # its training, test and labelled positions in the whole data set
+    positions: Tensor  # of ``pixels``, rising, [n]
+    pixels: Tensor  # uint8, [n, 3, h, w]
+    labels: Tensor  # the classes that the client knows, else UNKNOWN, [n]
 
     def write(self, folder: Path) -> None:
         """Put them into a folder."""
@@ -71,31 +63,20 @@ class ClientImages:
 
 @dataclass(frozen=True, repr=False)
 class Terms:
-    """What the server and every client know of a run.
+    """What the server and every client know of a run."""
 
-    Attributes:
-        config: the run.
-        key: its run key.
-        class_names: of the data set.
-        template: of the data set, for zero-shot scores.
-        image_shape: of one image, (3, h, w).
-        n_images: length of the data set that positions point into.
-        n_train: training images of all clients.
-        statistics: (mean, deviation) of training and of test images, three channels each; SAGE only.
-        aligned: clients place their images where they are in the whole data set, for the bytes of one process.
-        secret_noise: clients draw the noise on their counts from their own machine's randomness.
-    """
-
-    config: RunConfig
-    key: str
-    class_names: tuple[str, ...]
-    template: str
-    image_shape: tuple[int, ...]
-    n_images: int
-    n_train: int
+    config: RunConfig  # the run
+    key: str  # its run key
+    class_names: tuple[str, ...]  # of the data set
+    template: str  # of the data set, for zero-shot scores
+    image_shape: tuple[int, ...]  # of one image, (3, h, w)
+    n_images: int  # length of the data set that positions point into
+    n_train: int  # training images of all clients
+    # (mean, deviation) of training and of test images, three channels each; SAGE only
     statistics: tuple[tuple[Sequence[float], Sequence[float]], ...] = ()
+    # clients place their images where they are in the whole data set, for the bytes of one process
     aligned: bool = True
-    secret_noise: bool = False
+    secret_noise: bool = False  # clients draw the noise on their counts from their own machine's randomness
 
     def write(self, folder: Path) -> None:
         """Put them into a folder.
