@@ -20,9 +20,8 @@ from fedcopl_lab.data import Dataset, load_dataset, load_manifest, resized, seen
 from fedcopl_lab.extras.embedded import captions
 from fedcopl_lab.extras.embedded.captions import DIGIT_WORDS, PHOTO_SETS, TEMPLATES, ZERO_SHOT_TEMPLATE
 from fedcopl_lab.extras.embedded.glyphs import HELD_OUT_FACES, TRAIN_FACES, Distortion, draw_glyphs
-from fedcopl_lab.extras.embedded.photos import PhotoPool
+from fedcopl_lab.extras.embedded.photos import TAILS, PhotoPool
 from fedcopl_lab.extras.embedded.recipes import MiniRecipe, TextRecipe
-from fedcopl_lab.extras.embedded.seen_draw import TAILS
 from fedcopl_lab.models.checkpoint import model_config
 from fedcopl_lab.models.clip import MINI, MINI_TRAITS, PHOTO_MODELS, CLIPBundle, load_clip
 from fedcopl_lab.models.towers import both_features

@@ -13,8 +13,8 @@ import torch
 from fedcopl_lab import FedCoPLError, configure
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.engine import shard_of
-from fedcopl_lab.extras.cluster import leases as _lease
-from fedcopl_lab.extras.cluster.leases import holder_of, lease, run_claimed
+from fedcopl_lab.extras import cluster as _lease
+from fedcopl_lab.extras.cluster import holder_of, lease, run_claimed
 from fedcopl_lab.store import Store
 
 QUICK = {"rounds": 1, "local_epochs": 1, "n_clients": 3, "dataset": "digits:240", "scheme": "iid"}
