@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.models.attention import attend
-from fedcopl_lab.models.layers import Layer, project
+from fedcopl_lab.models.layers import Layer, attend, project
 
 
 def tower_of(model: open_clip.CLIP, depth: int | None, dtype: torch.dtype | None = None) -> "ViTTower | ResNetTower":

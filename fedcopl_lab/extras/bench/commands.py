@@ -285,7 +285,7 @@ def plan_runs(options: argparse.Namespace) -> int:
 
 def _plan_memory(options: argparse.Namespace) -> int:
     """Say which runs of each item fit a card, from the sizes of models and data sets; 0 when all do, else 2."""
-    from fedcopl_lab.extras.bench.card_memory import plan_card
+    from fedcopl_lab.extras.bench.plan import plan_card
     from fedcopl_lab.paper import find_items, runs_of
 
     if not options.memory > 0:
