@@ -143,14 +143,8 @@ def write_captions(
 ) -> GlyphCaptions:
     """A true caption for each glyph: a written template, or its clear traits in any order and number.
 
-    Args:
-        digits: what the glyphs show.
-        clear: their traits, as :func:`clear_traits` has them.
-        captions: the table of :func:`digit_captions`.
-        generator: the only source of randomness.
-        numerals: share of captions that spell the digit as a numeral.
-        templates: share of written templates.
-        named: chance that a clear trait is named.
+    ``clear`` as :func:`clear_traits` has it, ``captions`` from :func:`digit_captions`, the three shares as in
+    ``TinyRecipe``.
     """
     n, n_traits = clear.shape
     spelled = torch.rand(n, generator=generator) < numerals

@@ -46,11 +46,7 @@ class Accuracy:
 
 
 def evaluate_tiny(clip: CLIPBundle, templates: tuple[str, ...] = (ZERO_SHOT_TEMPLATE,)) -> list[Accuracy]:
-    """Zero-shot accuracy on all 1,797 handwritten digits of scikit-learn, for each caption template.
-
-    Args:
-        clip: a frozen model, on the CPU; the digits are enlarged to its size.
-        templates: captions with one ``{}`` for the digit's word.
+    """Zero-shot accuracy on all 1,797 handwritten digits of scikit-learn, for each caption with ``{}`` for the word.
 
     >>> evaluate_tiny(lab.load_clip("tiny"))[0].per_class[0] > 0.2
     True

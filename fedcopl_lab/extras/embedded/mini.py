@@ -61,12 +61,6 @@ def train_mini(
     The state is written to ``state/`` in that folder after each epoch, with ``curve.csv``: called again with the
     same recipe, training goes on there and ends with the same bytes as one that was never stopped.
 
-    Args:
-        recipe: everything that decides the weights.
-        out_dir: folder for the results and the state.
-        progress: show a progress bar.
-        root: folder with the data sets, as ``load_dataset`` takes it.
-
     Raises:
         FedCoPLError: a set is not there, the folder cannot be written, or it holds the state of another recipe.
     """

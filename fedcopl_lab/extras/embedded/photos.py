@@ -181,19 +181,10 @@ def pixel_twins(*sets: npt.NDArray[np.uint8]) -> list[Flags]:
 
 
 def draw_seen(name: str, train_labels: Positions, twins: Flags, tail: LongTail | None = None) -> Positions:
-    """Draw the images of one set that `mini` sees, with a long tail over the classes.
+    """Rising positions of the training images of one set that `mini` sees, with a long tail over the classes.
 
-    Args:
-        name: of the set; names the random stream.
-        train_labels: class of every training image, [n_train].
-        twins: training images that are never drawn, because a copy of theirs is elsewhere, [n_train].
-        tail: images of each class; None takes that of :data:`TAILS`.
-
-    Returns:
-        Rising positions among the training images.
-
-    Raises:
-        FedCoPLError: a class has fewer images than the tail asks for.
+    ``twins``, which have a copy elsewhere, are never drawn; ``tail`` None takes that of :data:`TAILS`. A class with
+    fewer images than the tail asks for is an error.
     """
     n_classes = int(train_labels.max()) + 1
     stream = numpy_generator(0, "images that mini sees", name)

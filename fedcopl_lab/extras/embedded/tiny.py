@@ -76,13 +76,7 @@ def _train(name: str, recipe: TinyRecipe, progress: bool) -> bytes:
 
 
 def train_tiny(recipe: TinyRecipe, out_dir: Path | str, progress: bool = True, *, name: str = "tiny") -> TrainedModel:
-    """Train an embedded model from printed glyphs and write weights, card and manifest to a folder.
-
-    Args:
-        recipe: everything that decides the weights.
-        out_dir: folder for ``NAME.safetensors``, ``NAME.card.json``, ``NAME.md`` and ``NAME.toml``.
-        progress: show a progress bar.
-        name: which of the embedded architectures.
+    """Train `tiny` or the relative ``name`` on printed glyphs; write weights, card, page and manifest to a folder.
 
     Raises:
         FedCoPLError: the folder cannot be written.

@@ -43,11 +43,7 @@ def train_traits(
 ) -> TrainedModel:
     """Train `mini-traits` from `mini` in the package and write weights, card and manifest to a folder.
 
-    Args:
-        recipe: everything that decides the text tower.
-        out_dir: folder for the results.
-        progress: show a progress bar.
-        root: folder with the data sets, as ``load_dataset`` takes it.
+    ``root`` is the folder with the data sets, as ``load_dataset`` takes it.
 
     Raises:
         FedCoPLError: a set is not there, it has fewer images than a batch, or the folder cannot be written.
@@ -72,17 +68,8 @@ def learn_texts(
     fit whose traits it has. So words before the class carry meaning, as in CLIP, and a learned prompt can say how
     photographs look.
 
-    Args:
-        first: gives the image tower; it is not changed.
-        train: images to train on.
-        recipe: everything else.
-        progress: show a progress bar.
-
-    Returns:
-        The model, with only the vocabulary rows that captions use, and these captions.
-
-    Raises:
-        FedCoPLError: fewer images than a batch.
+    ``first`` gives the image tower and is not changed. Returns the model, with only the vocabulary rows that captions
+    use, and these captions. Fewer images than a batch are an error.
     """
     per_epoch = whole_batches(len(train), recipe.batch_size)
     captions = trait_captions(int(model_config(MINI_TRAITS)["text_cfg"]["context_length"]))

@@ -51,12 +51,7 @@ def collect(server: Path | str, clients: Sequence[Path | str], store: Store | No
 
 
 class FromJournals(Exchange):
-    """Answers each letter with what the client entered when it got that very letter.
-
-    Args:
-        clients: client halves whose entries are in journals, by number.
-        key: of the run.
-    """
+    """Answers each letter with what the client, whose entries are in a journal, entered when it got that letter."""
 
     def __init__(self, clients: Mapping[int, ClientHalf], key: str) -> None:
         super().__init__()

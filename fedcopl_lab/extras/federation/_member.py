@@ -88,11 +88,7 @@ class Member:
     A letter that was obeyed already gets the same answer again from the journal, and nothing is done twice. A
     letter of a round before the journal's newest is refused: it comes late, or from a server that lost rounds.
 
-    Args:
-        terms: of the federation.
-        images: its own.
-        journal: its own.
-        open_setting: a setting of the same run in this process, whose frozen model is used again.
+    ``open_setting`` is one of the same run in this process, whose frozen model is used again.
     """
 
     def __init__(

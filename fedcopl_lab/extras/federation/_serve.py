@@ -48,9 +48,6 @@ class Post(Exchange):
 
     An answer counts when it is of this round, has what was asked for in the right shapes, and holds numbers
     only; of two from one client the first one counts. A client that gives none has dropped out of what was asked.
-
-    Args:
-        carrier: what brings the letters.
     """
 
     def __init__(self, carrier: Carrier) -> None:

@@ -30,12 +30,7 @@ class SecureCarrier(FlowerCarrier):
     """
 
     def mean(self, letters: Mapping[int, Letter], like: Mapping[str, Tensor], weights: Mapping[int, int]) -> Mean:
-        """The weighted mean of what some clients would send.
-
-        Args:
-            letters: by client.
-            like: tensors of the names and shapes that each would send.
-            weights: of the clients.
+        """The weighted mean of what some clients would send; ``like`` has the names and shapes of that.
 
         Raises:
             FedCoPLError: fewer than three clients at the start or in the mean, or too few that answer.
