@@ -34,7 +34,10 @@ class WeakDraws:
 
     def to(self, device: torch.device) -> "WeakDraws":
         """The same numbers on a device."""
-        return self if self.flip.device == device else WeakDraws(*_moved(self, device))
+        if self.flip.device == device:
+            return self
+        flip, down, right = onto(torch.stack([self.flip.long(), self.down, self.right]), device)  # in one copy
+        return WeakDraws(flip.bool(), down, right)
 
     def __len__(self) -> int:
         return len(self.flip)
@@ -224,12 +227,6 @@ def _operate(images: Tensor, number: Tensor, levels: Tensor, negative: Tensor) -
         else:
             out[where] = TONES[OPERATIONS[place]](images[where], levels[where])
     return out
-
-
-def _moved(draws: WeakDraws, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Flips, rows and columns in one copy; flips as a mask."""
-    flip, down, right = onto(torch.stack([draws.flip.long(), draws.down, draws.right]), device)
-    return flip.bool(), down, right
 
 
 def _reflect(places: Tensor, size: int) -> Tensor:

@@ -186,7 +186,7 @@ class _Attention(torch.autograd.Function):
         scores = torch.baddbmm(query.new_empty(1, 1, 1), query, keys.transpose(1, 2), beta=0, alpha=scale)
         if mask is not None:
             scores.view(b, heads, r, n + m).masked_fill_(~mask, -torch.inf)
-        shares = torch.softmax(scores, -1, dtype=_at_least_float32(scores)).to(scores.dtype)
+        shares = torch.softmax(scores, -1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(scores.dtype)
         ctx.save_for_backward(query, both, shares)
         ctx.sizes, ctx.heads, ctx.n, ctx.scale, ctx.joined = sizes, heads, n, scale, queries is None
         return torch.bmm(shares, values).view(b, heads, r, width).transpose(1, 2).reshape(b, r, -1)
@@ -237,7 +237,3 @@ def _for_each_sequence(common: Tensor, sizes: Sequence[int]) -> Tensor:
 def _places(sizes: Sequence[int]) -> list[slice]:
     ends = torch.tensor(sizes).cumsum(0).tolist()
     return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
-
-
-def _at_least_float32(x: Tensor) -> torch.dtype:
-    return torch.promote_types(x.dtype, torch.float32)

@@ -10,7 +10,6 @@ from typing import Any
 
 import open_clip
 import torch
-from jaxtyping import Float
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as save_safetensors
 from torch import Tensor
@@ -23,7 +22,7 @@ from fedcopl_lab._files import check_writable, write_atomic
 from fedcopl_lab._threads import torch_threads
 from fedcopl_lab.data import draw_weak, weak_view
 from fedcopl_lab.extras.embedded.captions import PHOTO_SETS
-from fedcopl_lab.extras.embedded.cards import photo_card
+from fedcopl_lab.extras.embedded.cards import image_features, photo_card
 from fedcopl_lab.extras.embedded.photos import Curriculum, PhotoPool, draw_captions, log_shares, photo_loss, photo_pool
 from fedcopl_lab.extras.embedded.recipes import MiniRecipe
 from fedcopl_lab.extras.embedded.training import MAX_LOG_SCALE, TrainedModel, decay_groups, finished, write_model
@@ -34,8 +33,6 @@ from fedcopl_lab.seeding import derived_seed, torch_generator
 
 LAST = "last.safetensors"
 """The newest state of a training: one file per epoch, whole or not at all."""
-
-_IMAGES = 512  # images of one forward pass when nothing is trained
 
 
 @dataclass(frozen=True, repr=False)
@@ -130,17 +127,15 @@ class Trainer:
         with torch.no_grad():
             texts = self.model.encode_text(captions.rows[0], normalize=True)
             for place, name in enumerate(PHOTO_SETS):
-                own = held[held.sets == place]
-                first, end = captions.spans[name]
-                right = self._features(own) @ texts[first:end].T
-                found[f"held_out_{name}"] = _class_mean(right.argmax(dim=1) == own.labels, own.labels)
+                own, (first, end) = held[held.sets == place], captions.spans[name]
+                shares = []
+                if len(own):
+                    scores = image_features(self.clip, own.images, at_once=512) @ texts[first:end].T
+                    right = (scores.argmax(dim=1) == own.labels).double()
+                    shares = [right[own.labels == label].mean() for label in own.labels.unique()]
+                found[f"held_out_{name}"] = float(torch.stack(shares).mean()) if shares else math.nan
         self.model.train()
         return found
-
-    def _features(self, images: PhotoPool) -> Float[Tensor, "n width"]:
-        parts = images.images.split(_IMAGES) if len(images) else ()
-        found = [self.model.encode_image(self.clip.to_input(part), normalize=True) for part in parts]
-        return torch.cat(found) if found else torch.zeros(0, int(self.model.text_projection.shape[1]))
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that a step changes, by name."""
@@ -204,11 +199,6 @@ def _optimisers(model: open_clip.CLIP, recipe: MiniRecipe) -> Mapping[str, torch
         return {"matrices": torch.optim.AdamW(matrices, recipe.lr, (0.9, 0.98), weight_decay=decay), "others": rest}
     muon = torch.optim.Muon(matrices, recipe.lr, decay, adjust_lr_fn="match_rms_adamw")
     return {"matrices": muon, "others": rest}
-
-
-def _class_mean(right: Tensor, labels: Tensor) -> float:
-    shares = [right[labels == label].double().mean() for label in labels.unique()]
-    return float(torch.stack(shares).mean()) if shares else math.nan
 
 
 def _write_state(folder: Path, state: TrainingState) -> None:
