@@ -44,11 +44,15 @@ class Shard:
     labelled: Indices | None = None
 
     def __post_init__(self) -> None:
-        for part in ("train", "test", "labelled"):
-            if getattr(self, part) is not None:
-                positions = np.array(getattr(self, part), dtype=np.int64)
-                positions.setflags(write=False)
-                object.__setattr__(self, part, positions)
+        for part, given in self.parts.items():
+            positions = np.array(given, dtype=np.int64)
+            positions.setflags(write=False)
+            object.__setattr__(self, part, positions)
+
+    @property
+    def parts(self) -> dict[str, Indices]:
+        """Its positions by part, as far as it has the part."""
+        return {name: positions for name, positions in vars(self).items() if positions is not None}
 
     @property
     def unlabelled(self) -> Indices:

@@ -38,15 +38,14 @@ class ClientImages:
         """Put them into a folder."""
         from safetensors.torch import save
 
-        parts = {name: part.tolist() for name, part in vars(self.shard).items() if part is not None}
+        parts = {name: part.tolist() for name, part in self.shard.parts.items()}
         write_atomic(folder / _CLIENT, to_json({"client": self.client, **parts}))
         tensors = {"positions": self.positions, "pixels": self.pixels.contiguous(), "labels": self.labels}
         write_atomic(folder / _IMAGES, save(tensors))
 
     def renumbered(self) -> "ClientImages":
         """The same images at positions 0, 1, 2, …, which say nothing about the whole data set."""
-        old = {name: part for name, part in vars(self.shard).items() if part is not None}
-        new = {name: np.searchsorted(self.positions.numpy(), part) for name, part in old.items()}
+        new = {name: np.searchsorted(self.positions.numpy(), part) for name, part in self.shard.parts.items()}
         return replace(self, shard=Shard(**new), positions=torch.arange(len(self.positions)))
 
     @classmethod
@@ -54,8 +53,7 @@ class ClientImages:
         """Those of a folder."""
         parts = read_json(folder / _CLIENT)
         client = parts.pop("client")
-        shard = Shard(**{name: np.asarray(part, dtype=np.int64) for name, part in parts.items()})
-        return cls(client=client, shard=shard, **read_tensors(folder / _IMAGES))
+        return cls(client=client, shard=Shard(**parts), **read_tensors(folder / _IMAGES))
 
     def __repr__(self) -> str:
         return f"ClientImages(client {self.client}: {self.shard})"

@@ -35,16 +35,6 @@ def lab_key(folders):
     return read_json(folders[0] / "federation.json")["key"]
 
 
-@pytest.mark.parametrize("method", ["FedCoPL", "PromptFL"])
-def test_the_apps_store_the_bytes_of_one_process(tmp_path, small, carried, method):
-    config = small(method=method)
-    log, folders = carried(config)
-    local = lab.run(config, Store(tmp_path / "local"), progress=False)
-    assert promised_bytes(collect(folders[0], folders[1:], Store(tmp_path / "collected"))) == promised_bytes(local)
-    assert log.rows["bytes_up"].tolist() == local.rows["bytes_up"].tolist()
-    assert (log.rows["wire_up"] > log.rows["bytes_up"]).all()
-
-
 def test_a_dead_node_is_left_out(small, carried):
     log, _ = carried(small(rounds=1), dead=[(1001, 4)])  # hello, score, select; the letter to train is lost
     row = log.records()[0]
