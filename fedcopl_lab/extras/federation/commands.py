@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.cli.options import add_profile, add_settings, parse_settings
 
 if TYPE_CHECKING:
     from fedcopl_lab.config import RunConfig
@@ -74,10 +75,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--profile", help="smoke or paper (default: $FEDCOPL_LAB_PROFILE, else smoke)")
+    add_profile(parser)
     parser.add_argument("--method", default="FedCoPL", help="a method of either paper (default: FedCoPL)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--set", action="append", default=[], dest="settings", metavar="NAME=VALUE", help="any setting")
+    add_settings(parser, "--set", "any setting")
 
 
 def _split(options: argparse.Namespace) -> int:
@@ -143,7 +144,6 @@ def _virtual(options: argparse.Namespace) -> int:
 
 
 def _config(options: argparse.Namespace) -> "RunConfig":
-    from fedcopl_lab.cli.options import parse_settings
     from fedcopl_lab.config import configure
 
     settings = {"seed": options.seed, **parse_settings(options.settings)}
