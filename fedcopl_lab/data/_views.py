@@ -1,7 +1,7 @@
 """Weak and strong views of images, every random number drawn beforehand, and how they are normalised."""
 
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
@@ -25,7 +25,21 @@ _GREY = 127
 
 
 @dataclass(frozen=True, repr=False)
-class WeakDraws:
+class _Draws:
+    """The random numbers of n views, field by field; a slice of them is those of some."""
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
+    def __getitem__(self, part: slice) -> Self:
+        return type(self)(*(getattr(self, field.name)[part] for field in fields(self)))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} images)"
+
+
+@dataclass(frozen=True, repr=False)
+class WeakDraws(_Draws):
     """The random numbers of n weak views."""
 
     flip: Bool[Tensor, "n"]  # mirror left and right, [n]
@@ -39,18 +53,9 @@ class WeakDraws:
         flip, down, right = onto(torch.stack([self.flip.long(), self.down, self.right]), device)  # in one copy
         return WeakDraws(flip.bool(), down, right)
 
-    def __len__(self) -> int:
-        return len(self.flip)
-
-    def __getitem__(self, part: slice) -> "WeakDraws":
-        return WeakDraws(self.flip[part], self.down[part], self.right[part])
-
-    def __repr__(self) -> str:
-        return f"WeakDraws({len(self)} images)"
-
 
 @dataclass(frozen=True, repr=False)
-class StrongDraws:
+class StrongDraws(_Draws):
     """The random numbers of n strong views."""
 
     weak: WeakDraws  # flip and crop that come first
@@ -59,15 +64,6 @@ class StrongDraws:
     negative: Bool[Tensor, "n 2"]  # turn, shear or shift the other way, [n, 2]
     applied: Bool[Tensor, "n 2"]  # whether the operation is applied at all, [n, 2]
     centre: Float[Tensor, "n 2"]  # column and row of the cut-out's centre as shares of the sides, [n, 2]
-
-    def __len__(self) -> int:
-        return len(self.operations)
-
-    def __getitem__(self, part: slice) -> "StrongDraws":
-        return StrongDraws(*(getattr(self, field.name)[part] for field in fields(self)))
-
-    def __repr__(self) -> str:
-        return f"StrongDraws({len(self)} images)"
 
 
 def draw_weak(n: int, size: int, generator: torch.Generator, flip: bool = True) -> WeakDraws:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError, StoreError
-from fedcopl_lab._files import read_json, read_tensors, to_json, write_atomic
+from fedcopl_lab._files import read_json, read_tensors, tensor_bytes, to_json, write_atomic
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig, config_from
 from fedcopl_lab.data import ChannelStatistics, Dataset, Federation, Shard, load_manifest
@@ -36,12 +36,10 @@ class ClientImages:
 
     def write(self, folder: Path) -> None:
         """Put them into a folder."""
-        from safetensors.torch import save
-
         parts = {name: part.tolist() for name, part in self.shard.parts.items()}
         write_atomic(folder / _CLIENT, to_json({"client": self.client, **parts}))
         tensors = {"positions": self.positions, "pixels": self.pixels.contiguous(), "labels": self.labels}
-        write_atomic(folder / _IMAGES, save(tensors))
+        write_atomic(folder / _IMAGES, tensor_bytes(tensors))
 
     def renumbered(self) -> "ClientImages":
         """The same images at positions 0, 1, 2, …, which say nothing about the whole data set."""

@@ -6,11 +6,10 @@ from functools import cached_property
 from pathlib import Path
 
 import torch
-from safetensors.torch import save
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab._files import read_tensors, write_atomic
+from fedcopl_lab._files import read_tensors, tensor_bytes, write_atomic
 from fedcopl_lab._threads import torch_threads
 from fedcopl_lab.extras.federation._federation_files import ClientImages, Terms
 from fedcopl_lab.methods import ClientHalf, PromptClient, PromptSetting, SageClient
@@ -40,7 +39,7 @@ class Journal:
         """Enter what was done for a letter."""
         entry = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
         entry[_DIGEST] = torch.frombuffer(bytearray.fromhex(digest), dtype=torch.uint8)
-        write_atomic(self._path(kind, round_index), save(entry))
+        write_atomic(self._path(kind, round_index), tensor_bytes(entry))
         if self.keep is not None:
             for old in self.rounds(kind)[: -self.keep]:
                 self._path(kind, old).unlink()
