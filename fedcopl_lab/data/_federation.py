@@ -2,7 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,13 +13,7 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._html import folded
 from fedcopl_lab._html import table as html_table
 from fedcopl_lab.data._datasets import Dataset
-from fedcopl_lab.data._shard import Indices, Mode, Shard
-
-if TYPE_CHECKING:
-    Scheme: TypeAlias = Literal["dirichlet", "quantity", "iid", "pairwise_balanced"]
-    Part: TypeAlias = Literal["train", "test", "labelled", "unlabelled"]
-else:
-    Scheme = Part = str  # as Mode
+from fedcopl_lab.data._shard import Indices, Mode, Part, Scheme, Shard
 
 _FEW = 10  # classes that the HTML table names, and clients that it shows unfolded
 

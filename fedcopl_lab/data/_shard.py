@@ -20,8 +20,15 @@ Stream: TypeAlias = np.random.Generator | np.random.RandomState
 
 if TYPE_CHECKING:
     Mode: TypeAlias = Literal["paper", "authors"]
-else:
-    Mode = str  # a wrong word is answered by our own message, also where a type checker watches the calls
+    FedCoPLScheme: TypeAlias = Literal["dirichlet", "quantity", "iid"]
+    SageScheme: TypeAlias = Literal["dirichlet", "pairwise_balanced", "iid"]
+    Scheme: TypeAlias = Literal["dirichlet", "quantity", "iid", "pairwise_balanced"]
+    Part: TypeAlias = Literal["train", "test", "labelled", "unlabelled"]
+    DirichletTestSplit: TypeAlias = Literal["own_masks", "same_proportions"]
+    QuantityTestSplit: TypeAlias = Literal["independent", "same_proportions"]
+    ClassOrder: TypeAlias = Literal["drawn", "by_number"]
+else:  # a wrong word is answered by our own message, also where a type checker watches the calls
+    Mode = FedCoPLScheme = SageScheme = Scheme = Part = DirichletTestSplit = QuantityTestSplit = ClassOrder = str
 
 _MAX_SHARE_DRAWS = 1000  # draws of one class before its shares are given up as numerically zero
 
