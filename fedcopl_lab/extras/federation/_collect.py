@@ -119,7 +119,7 @@ def _check_whole(log: Run) -> None:
 
 def _journals(terms: Terms, folders: Sequence[Path | str]) -> dict[int, Journal]:
     found = {ClientImages.read(Path(one)).client: Journal(Path(one) / "journal") for one in folders}
-    missing = sorted(set(range(terms.n_clients)) - set(found))
+    missing = sorted(set(range(terms.config.n_clients)) - set(found))
     if missing:
-        raise FedCoPLError(f"the folders of clients {missing} are missing; give all {terms.n_clients}")
+        raise FedCoPLError(f"the folders of clients {missing} are missing; give all {terms.config.n_clients}")
     return dict(sorted(found.items()))

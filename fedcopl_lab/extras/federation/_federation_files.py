@@ -102,13 +102,8 @@ class Terms:
         values["statistics"] = tuple(tuple(pair) for pair in values["statistics"])
         return cls(**values)
 
-    @property
-    def n_clients(self) -> int:
-        """Number of clients K."""
-        return self.config.n_clients
-
     def __repr__(self) -> str:
-        return f"Terms({self.config.label}, {self.n_clients} clients)"
+        return f"Terms({self.config.label}, {self.config.n_clients} clients)"
 
     def setting(
         self, images: ClientImages | None = None, open_setting: PromptSetting | None = None
@@ -123,10 +118,10 @@ class Terms:
         dataset = self._dataset(images)
         none = np.zeros(0, dtype=np.int64)
         sage = isinstance(self.config, SageConfig)
-        shards = [Shard(none, none, none if sage else None)] * self.n_clients
+        shards = [Shard(none, none, none if sage else None)] * self.config.n_clients
         if images is not None:
             shards[images.client] = images.shard
-        federation = Federation(dataset, tuple(shards), "iid", self.n_clients, None, None, 0, "paper", 0)
+        federation = Federation(dataset, tuple(shards), "iid", self.config.n_clients, None, None, 0, "paper", 0)
         if isinstance(self.config, PromptConfig):
             if open_setting is not None:
                 return open_setting.holding(dataset, federation)
