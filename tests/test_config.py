@@ -43,28 +43,37 @@ def test_every_choice_is_checked(kind, name, choices):
 
 
 @pytest.mark.parametrize(
-    ("values", "names"),
+    ("values", "names", "method"),
     [
-        ((0, 2.5, "5"), "n_clients"),
-        ((0, -1), "rounds"),
-        ((0,), "local_epochs batch_size n_text n_visual shots threads clients_per_forward ot_iterations"),
-        ((-1, None), "refresh_every min_train min_test seed warmup_epochs"),
-        ((1.01, -0.1, math.nan, "half"), "q_conf q_ent cpl_alpha cpl_beta"),
-        ((0.0, 1.1), "participation ot_mass"),
-        ((0.0, math.nan, math.inf), "lr beta epsilon"),
-        ((1.0, -0.1), "momentum"),
-        ((-1.0, math.nan, math.inf), "weight_decay prox_mu cache_weight cache_sharpness ot_threshold"),
-        ((None,), "beta lr"),
-        (("none",), "labeller"),
-        ((0.0,), "ot_epsilon"),
-        ((90,), "upl_confident"),
+        ((0, 2.5, "5"), "n_clients", "FedCoPL"),
+        ((0, -1), "rounds", "FedCoPL"),
+        ((0,), "local_epochs batch_size n_text n_visual shots threads clients_per_forward ot_iterations", "FedCoPL"),
+        ((-1, None), "refresh_every min_train min_test seed warmup_epochs", "FedCoPL"),
+        ((1.01, -0.1, math.nan, "half"), "q_conf q_ent cpl_alpha cpl_beta", "FedCoPL"),
+        ((0.0, 1.1), "participation ot_mass", "FedCoPL"),
+        ((0.0, math.nan, math.inf), "lr beta epsilon", "FedCoPL"),
+        ((1.0, -0.1), "momentum", "FedCoPL"),
+        ((-1.0, math.nan, math.inf), "weight_decay prox_mu cache_weight cache_sharpness ot_threshold", "FedCoPL"),
+        ((None,), "beta lr", "FedCoPL"),
+        (("none",), "labeller", "FedCoPL"),
+        ((0.0,), "ot_epsilon", "FedCoPL"),
+        ((90,), "upl_confident", "FedCoPL"),
+        ((0,), "unlabelled_batch_size rounds steps_per_epoch labelled_per_class", "SAGE"),
+        ((-1,), "n_probe fixed_weight lambda_u", "SAGE"),
+        ((4,), "image_size", "SAGE"),
+        ((1.01, None), "threshold", "SAGE"),
+        ((-1.0, math.inf), "kappa", "SAGE"),
+        ((0.0, 1.0), "label_fraction", "SAGE"),
+        ((0.0, 0.3, math.inf, "4"), "width", "SAGE"),
+        ((0.0,), "bn_momentum", "SAGE"),
+        ((None, 0.0), "alpha", "SAGE"),
     ],
 )
-def test_values_out_of_range_are_refused(values, names):
+def test_values_out_of_range_are_refused(values, names, method):
     for name in names.split():
         for value in values:
             with pytest.raises(FedCoPLError, match=f"^{name}=.* is not valid; expected [^\n]*$"):
-                configure("smoke", **{name: value})
+                configure("smoke", method=method, **{name: value})
 
 
 def test_the_typed_keywords_are_the_fields():

@@ -20,7 +20,7 @@ COMMANDS = {
     "claims": ("what the papers claim in words, and whether it holds here", "cli._claims:add_options"),
     "data": ("the papers' data sets: what is there, fetch, check", "cli._data:add_options"),
     "export": ("write the committed measurements from the stored runs", "cli._export:add_options"),
-    "train-embedded": ("train a model of the package again from its recipe", "extras.embedded.commands:add_options"),
+    "train-embedded": ("train a model of the package again from its recipe", "extras.embedded:add_options"),
     "plan": ("what a profile will cost on this machine", "extras.bench.commands:add_plan_options"),
     "bench": ("how fast the steps are here", "extras.bench.commands:add_bench_options"),
     "features": ("packs of CLIP features, to replay the label phase", "extras.packs:add_options"),

@@ -41,7 +41,7 @@ def on_this_machine(device: str) -> Machine:
         there = replace(config, device=device)
         if not size or config.profile != "paper":
             return there
-        from fedcopl_lab.extras.bench.card_memory import on_card
+        from fedcopl_lab.extras.bench.plan import on_card
 
         return on_card(there, size)
 

@@ -7,19 +7,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Registered:
-    """What a configuration needs to know of a registered method.
+    """What a configuration needs to know of a registered method."""
 
-    Attributes:
-        like: the method of this package whose settings it has.
-        version: of its code; part of the run key.
-        preset: settings that it changes in a profile.
-        module: the module that registered it, which worker processes import; empty where that is not known.
-    """
-
-    like: str
-    version: int = 1
-    preset: Mapping[str, Any] = field(default_factory=dict)
-    module: str = ""
+    like: str  # the method of this package whose settings it has
+    version: int = 1  # of its code; part of the run key
+    preset: Mapping[str, Any] = field(default_factory=dict)  # settings that it changes in a profile
+    module: str = ""  # the module that registered it, which worker processes import; empty where that is not known
 
 
 REGISTERED: dict[str, Registered] = {}

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from fedcopl_lab.data._image_cache import CachedImages, cached_images, resized
     from fedcopl_lab.data._image_source import ImageSource
     from fedcopl_lab.data._installed import Verification, download_of, get, state_of, verify
-    from fedcopl_lab.data._normalisation import ChannelStatistics, channel_statistics, normalise
     from fedcopl_lab.data._partition import fedcopl_federation, partition, sage_federation
     from fedcopl_lab.data._parts import (
         SEEN_SETS,
@@ -31,11 +30,14 @@ if TYPE_CHECKING:
     from fedcopl_lab.data._shard import Shard
     from fedcopl_lab.data._views import (
         PAD_SHARE,
+        ChannelStatistics,
         StrongDraws,
         WeakDraws,
+        channel_statistics,
         draw_strong,
         draw_weak,
         holes,
+        normalise,
         strong_view,
         weak_view,
     )
@@ -59,14 +61,14 @@ _WHERE = {
     "_folders": "data_root set_folder",
     "_image_cache": "CachedImages cached_images resized",
     "_image_source": "ImageSource",
-    "_normalisation": "ChannelStatistics channel_statistics normalise",
     "_augmentations": "OPERATIONS apply_operation",
     "_partition": "fedcopl_federation partition sage_federation",
     "_parts": "SEEN_SETS PartName counts_of positions_sha256 seen_positions seen_sha256 split_name",
     "_readers": "read_source",
     "_sage_partition": "sage_partition",
     "_shard": "Shard",
-    "_views": "PAD_SHARE StrongDraws WeakDraws draw_strong draw_weak holes strong_view weak_view",
+    "_views": "PAD_SHARE ChannelStatistics StrongDraws WeakDraws channel_statistics draw_strong draw_weak holes "
+    "normalise strong_view weak_view",
 }
 __getattr__, __dir__ = lazy_names(
     __name__, {name: f".{module}" for module, names in _WHERE.items() for name in names.split()}

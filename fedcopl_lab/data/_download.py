@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -244,12 +245,8 @@ class _BusyError(Exception):
 
 def _content_range(text: str) -> tuple[int, int | None]:
     """``"bytes 5-9/10"`` -> (5, 10)."""
-    unit, _, rest = text.partition(" ")
-    span, _, total = rest.partition("/")
-    start = span.partition("-")[0]
-    if unit != "bytes" or not start.isdigit():
-        return -1, None
-    return int(start), int(total) if total.isdigit() else None
+    found = re.match(r"bytes (\d+)-[^/]*/?(\d*)", text, re.ASCII)
+    return (int(found[1]), int(found[2]) if found[2] else None) if found else (-1, None)
 
 
 def _reason(error: Exception) -> str:

@@ -1,16 +1,19 @@
 """FedCoPL's partitions: label skew by Dirichlet draws, label skew by quantity, and an even split."""
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.data._shard import (
+    ClassOrder,
+    DirichletTestSplit,
     Indices,
     Labels,
     Minimums,
     Mode,
     Piles,
+    QuantityTestSplit,
     Shard,
     Shares,
     Stream,
@@ -21,13 +24,6 @@ from fedcopl_lab.data._shard import (
     random_stream,
     shuffled,
 )
-
-if TYPE_CHECKING:
-    DirichletTestSplit: TypeAlias = Literal["own_masks", "same_proportions"]
-    QuantityTestSplit: TypeAlias = Literal["independent", "same_proportions"]
-    ClassOrder: TypeAlias = Literal["drawn", "by_number"]
-else:
-    DirichletTestSplit = QuantityTestSplit = ClassOrder = str  # as Mode
 
 BothLabels: TypeAlias = tuple[Labels, Labels]
 Drawn: TypeAlias = tuple[list[Shard], int]  # an accepted draw, and how many were thrown away before it

@@ -2,7 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,13 +13,7 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._html import folded
 from fedcopl_lab._html import table as html_table
 from fedcopl_lab.data._datasets import Dataset
-from fedcopl_lab.data._shard import Indices, Mode, Shard
-
-if TYPE_CHECKING:
-    Scheme: TypeAlias = Literal["dirichlet", "quantity", "iid", "pairwise_balanced"]
-    Part: TypeAlias = Literal["train", "test", "labelled", "unlabelled"]
-else:
-    Scheme = Part = str  # as Mode
+from fedcopl_lab.data._shard import Indices, Mode, Part, Scheme, Shard
 
 _FEW = 10  # classes that the HTML table names, and clients that it shows unfolded
 
@@ -116,10 +110,9 @@ class Federation:
         """Checksum of the positions of all clients, in their order."""
         digest = hashlib.sha256()
         for shard in self.shards:
-            for positions in (shard.train, shard.test, shard.labelled):
-                if positions is not None:
-                    digest.update(len(positions).to_bytes(8, "little"))
-                    digest.update(positions.astype("<i8").tobytes())
+            for positions in shard.parts.values():
+                digest.update(len(positions).to_bytes(8, "little"))
+                digest.update(positions.astype("<i8").tobytes())
         return digest.hexdigest()
 
     @property
@@ -170,10 +163,7 @@ def split_table(federation: Federation) -> dict[str, Any]:
     >>> sorted(split_table(partition(load_dataset("digits"), "iid", 5)))
     ['dataset', 'settings', 'sha256', 'shards']
     """
-    shards = [
-        {part: positions.tolist() for part, positions in vars(shard).items() if positions is not None}
-        for shard in federation.shards
-    ]
+    shards = [{part: own.tolist() for part, own in shard.parts.items()} for shard in federation.shards]
     settings = {name: getattr(federation, name) for name in _SETTINGS}
     return {"dataset": federation.dataset.name, "settings": settings, "shards": shards, "sha256": federation.sha256}
 
@@ -195,10 +185,7 @@ def restore_federation(dataset: Dataset, table: dict[str, Any]) -> Federation:
     if table.get("dataset") != dataset.name:
         raise FedCoPLError(f"the stored split is of {table.get('dataset')!r}, not of {dataset.name!r}; load that set")
     try:
-        shards = tuple(
-            Shard(**{part: np.asarray(positions, dtype=np.int64) for part, positions in parts.items()})
-            for parts in table["shards"]
-        )
+        shards = tuple(Shard(**parts) for parts in table["shards"])
         federation = Federation(dataset=dataset, shards=shards, **table["settings"])
         expected, found = table["sha256"], federation.sha256
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:

@@ -1,20 +1,17 @@
 """``partition``: a data set divided among clients as in FedCoPL or as in SAGE."""
 
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.data._datasets import Dataset
 from fedcopl_lab.data._fedcopl_partition import draw_dirichlet, draw_quantity, iid_partition
-from fedcopl_lab.data._federation import Federation, Scheme
-from fedcopl_lab.data._sage_partition import SageScheme, sage_partition
-from fedcopl_lab.data._shard import Minimums, Mode, Shard, images_by_class
+from fedcopl_lab.data._federation import Federation
+from fedcopl_lab.data._sage_partition import sage_partition
+from fedcopl_lab.data._shard import FedCoPLScheme, Minimums, Mode, SageScheme, Scheme, Shard, images_by_class
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    FedCoPLScheme = Literal["dirichlet", "quantity", "iid"]
-else:
-    FedCoPLScheme = str  # as Mode
 _MAX_REDRAWS = 1000
 
 

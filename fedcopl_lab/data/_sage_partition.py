@@ -1,7 +1,6 @@
 """SAGE's partition: a few labelled and many unlabelled images per client, the two parts dealt by separate draws."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from fedcopl_lab.data._shard import (
     Minimums,
     Mode,
     Piles,
+    SageScheme,
     Shard,
     Stream,
     dirichlet_shares,
@@ -22,11 +22,6 @@ from fedcopl_lab.data._shard import (
     random_stream,
     shuffled,
 )
-
-if TYPE_CHECKING:
-    SageScheme: TypeAlias = Literal["dirichlet", "pairwise_balanced", "iid"]
-else:
-    SageScheme = str  # as Mode
 
 # The released code seeds NumPy with 7 for the labelled images, and both partitions with 0.
 AUTHORS_LABEL_SEED = 7

@@ -20,8 +20,15 @@ Stream: TypeAlias = np.random.Generator | np.random.RandomState
 
 if TYPE_CHECKING:
     Mode: TypeAlias = Literal["paper", "authors"]
-else:
-    Mode = str  # a wrong word is answered by our own message, also where a type checker watches the calls
+    FedCoPLScheme: TypeAlias = Literal["dirichlet", "quantity", "iid"]
+    SageScheme: TypeAlias = Literal["dirichlet", "pairwise_balanced", "iid"]
+    Scheme: TypeAlias = Literal["dirichlet", "quantity", "iid", "pairwise_balanced"]
+    Part: TypeAlias = Literal["train", "test", "labelled", "unlabelled"]
+    DirichletTestSplit: TypeAlias = Literal["own_masks", "same_proportions"]
+    QuantityTestSplit: TypeAlias = Literal["independent", "same_proportions"]
+    ClassOrder: TypeAlias = Literal["drawn", "by_number"]
+else:  # a wrong word is answered by our own message, also where a type checker watches the calls
+    Mode = FedCoPLScheme = SageScheme = Scheme = Part = DirichletTestSplit = QuantityTestSplit = ClassOrder = str
 
 _MAX_SHARE_DRAWS = 1000  # draws of one class before its shares are given up as numerically zero
 
@@ -44,11 +51,15 @@ class Shard:
     labelled: Indices | None = None
 
     def __post_init__(self) -> None:
-        for part in ("train", "test", "labelled"):
-            if getattr(self, part) is not None:
-                positions = np.array(getattr(self, part), dtype=np.int64)
-                positions.setflags(write=False)
-                object.__setattr__(self, part, positions)
+        for part, given in self.parts.items():
+            positions = np.array(given, dtype=np.int64)
+            positions.setflags(write=False)
+            object.__setattr__(self, part, positions)
+
+    @property
+    def parts(self) -> dict[str, Indices]:
+        """Its positions by part, as far as it has the part."""
+        return {name: positions for name, positions in vars(self).items() if positions is not None}
 
     @property
     def unlabelled(self) -> Indices:

@@ -1,7 +1,7 @@
-"""Weak and strong views of images: batched uint8 operations, every random number drawn beforehand."""
+"""Weak and strong views of images, every random number drawn beforehand, and how they are normalised."""
 
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
@@ -10,6 +10,8 @@ from torch import Tensor
 from fedcopl_lab._card import onto
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.data._augmentations import LEVELS, MOVES, OPERATIONS, TONES, move
+from fedcopl_lab.data._datasets import Dataset
+from fedcopl_lab.data._manifests import load_manifest
 
 PAD_SHARE = 8
 """Crops shift an image by up to an eighth of its side: 4 of 32 pixels."""
@@ -23,7 +25,21 @@ _GREY = 127
 
 
 @dataclass(frozen=True, repr=False)
-class WeakDraws:
+class _Draws:
+    """The random numbers of n views, field by field; a slice of them is those of some."""
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
+    def __getitem__(self, part: slice) -> Self:
+        return type(self)(*(getattr(self, field.name)[part] for field in fields(self)))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} images)"
+
+
+@dataclass(frozen=True, repr=False)
+class WeakDraws(_Draws):
     """The random numbers of n weak views."""
 
     flip: Bool[Tensor, "n"]  # mirror left and right, [n]
@@ -32,20 +48,14 @@ class WeakDraws:
 
     def to(self, device: torch.device) -> "WeakDraws":
         """The same numbers on a device."""
-        return self if self.flip.device == device else WeakDraws(*_moved(self, device))
-
-    def __len__(self) -> int:
-        return len(self.flip)
-
-    def __getitem__(self, part: slice) -> "WeakDraws":
-        return WeakDraws(self.flip[part], self.down[part], self.right[part])
-
-    def __repr__(self) -> str:
-        return f"WeakDraws({len(self)} images)"
+        if self.flip.device == device:
+            return self
+        flip, down, right = onto(torch.stack([self.flip.long(), self.down, self.right]), device)  # in one copy
+        return WeakDraws(flip.bool(), down, right)
 
 
 @dataclass(frozen=True, repr=False)
-class StrongDraws:
+class StrongDraws(_Draws):
     """The random numbers of n strong views."""
 
     weak: WeakDraws  # flip and crop that come first
@@ -54,15 +64,6 @@ class StrongDraws:
     negative: Bool[Tensor, "n 2"]  # turn, shear or shift the other way, [n, 2]
     applied: Bool[Tensor, "n 2"]  # whether the operation is applied at all, [n, 2]
     centre: Float[Tensor, "n 2"]  # column and row of the cut-out's centre as shares of the sides, [n, 2]
-
-    def __len__(self) -> int:
-        return len(self.operations)
-
-    def __getitem__(self, part: slice) -> "StrongDraws":
-        return StrongDraws(*(getattr(self, field.name)[part] for field in fields(self)))
-
-    def __repr__(self) -> str:
-        return f"StrongDraws({len(self)} images)"
 
 
 def draw_weak(n: int, size: int, generator: torch.Generator, flip: bool = True) -> WeakDraws:
@@ -160,6 +161,53 @@ def holes(draws: StrongDraws, size: int, cutout: str) -> tuple[Tensor, Tensor, T
     return first[:, 0], first[:, 1], last[:, 0], last[:, 1]
 
 
+@dataclass(frozen=True)
+class ChannelStatistics:
+    """Mean and deviation of each channel, of levels in [0, 1]."""
+
+    mean: Float[Tensor, "3"]  # [3]
+    std: Float[Tensor, "3"]  # [3]
+
+    def __repr__(self) -> str:
+        return f"ChannelStatistics(mean {self.mean.tolist()}, std {self.std.tolist()})"
+
+
+def channel_statistics(
+    dataset: Dataset, part: Literal["train", "test"], norm: Literal["matched", "authors"] = "matched"
+) -> ChannelStatistics:
+    """The constants that training or test images are normalised with.
+
+    Args:
+        dataset: the data set; sets without published constants take those of their training images.
+        part: training or test images.
+        norm: ``"matched"``: one pair for both parts. ``"authors"``: CIFAR-10's constants in training, another
+            pair in tests, as the released code.
+
+    >>> channel_statistics(load_dataset("digits"), "train", "authors").mean.tolist()[0]
+    0.49140000343322754
+
+    Shown in notebook ``sage_step_by_step``.
+    """
+    if (norm, part) == ("authors", "train") or (norm, dataset.name) == ("matched", "cifar10"):
+        of_cifar10 = load_manifest("cifar10").normalisation
+        assert of_cifar10 is not None
+        return ChannelStatistics(torch.tensor(of_cifar10.mean), torch.tensor(of_cifar10.std))
+    published = dataset.manifest.normalisation if dataset.name == dataset.manifest.name else None
+    if published is not None:
+        return ChannelStatistics(torch.tensor(published.mean_at_test), torch.tensor(published.std_at_test))
+    levels = dataset.images[dataset.train_indices].double() / 255
+    mean, std = levels.mean(dim=(0, 2, 3)), levels.std(dim=(0, 2, 3), correction=0)
+    return ChannelStatistics(mean=mean.float(), std=std.float())
+
+
+def normalise(
+    images: UInt8[Tensor, "n 3 h w"], mean: Float[Tensor, "3"], std: Float[Tensor, "3"]
+) -> Float[Tensor, "n 3 h w"]:
+    """Levels 0..255 to (level / 255 - mean) / std by channel, float32."""
+    scale, shift = 1 / (255 * std), -mean / std
+    return images.float() * scale[:, None, None] + shift[:, None, None]
+
+
 def _operate(images: Tensor, number: Tensor, levels: Tensor, negative: Tensor) -> Tensor:
     """One operation per image; those that share an operation are done together."""
     out, first_move = images, OPERATIONS.index(MOVES[0])
@@ -175,12 +223,6 @@ def _operate(images: Tensor, number: Tensor, levels: Tensor, negative: Tensor) -
         else:
             out[where] = TONES[OPERATIONS[place]](images[where], levels[where])
     return out
-
-
-def _moved(draws: WeakDraws, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Flips, rows and columns in one copy; flips as a mask."""
-    flip, down, right = onto(torch.stack([draws.flip.long(), draws.down, draws.right]), device)
-    return flip.bool(), down, right
 
 
 def _reflect(places: Tensor, size: int) -> Tensor:

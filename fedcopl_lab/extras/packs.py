@@ -84,6 +84,11 @@ class FeaturePack(StoredFeatures):
             shards = iid_partition(*parts, n, seed, mode)
         return [self.train[torch.tensor(shard.train)] for shard in shards]
 
+    def _of_clients(self, config: PromptConfig) -> tuple[list[Tensor], list[Tensor]]:
+        """Scores and true classes of each client's training images."""
+        clients = self.clients(config)
+        return [self.scores[own] for own in clients], [self.labels[own] for own in clients]
+
     def label_phase(self, config: PromptConfig | None = None) -> LabelPhase:
         """The first label phase of a run with this configuration: filters, counts, quotas, pseudo-labels (Sec. 3.3).
 
@@ -93,12 +98,8 @@ class FeaturePack(StoredFeatures):
         (5, 10)
         """
         config = config or self.configure()
-        clients = self.clients(config)
-        true = [self.labels[own] for own in clients]
-        return make_labels(
-            [self.scores[own] for own in clients], config, n_train=len(self.train), phase=0, seed=config.seed,
-            true_labels=true,
-        )  # fmt: skip
+        scores, true = self._of_clients(config)
+        return make_labels(scores, config, n_train=len(self.train), phase=0, seed=config.seed, true_labels=true)
 
     def table(
         self, labellers: Sequence[str] = ("FPL", "CPL", "CoPL"), seeds: Sequence[int] = (0, 1, 2), **settings: Any
@@ -113,9 +114,7 @@ class FeaturePack(StoredFeatures):
         lines = []
         for seed in seeds:
             config = self.configure(seed=seed, **settings)
-            clients = self.clients(config)
-            scores, true = [self.scores[own] for own in clients], [self.labels[own] for own in clients]
-            lines += [{"seed": seed, **line} for line in count_right(scores, true, config, labellers)]
+            lines += [{"seed": seed, **line} for line in count_right(*self._of_clients(config), config, labellers)]
         return pd.DataFrame(lines)
 
     def to_explore(self, config: PromptConfig | None = None) -> "Scores":
@@ -123,14 +122,9 @@ class FeaturePack(StoredFeatures):
         from fedcopl_lab.widgets import Scores
 
         config = config or self.configure()
-        clients = self.clients(config)
-        return Scores(
-            name=f"{self.about['dataset']} ({self.about['clip']})",
-            logits=tuple(self.scores[own] for own in clients),
-            true=tuple(self.labels[own] for own in clients),
-            class_names=tuple(self.about["classes"]),
-            config=config,
-        )
+        scores, true = self._of_clients(config)
+        name = f"{self.about['dataset']} ({self.about['clip']})"
+        return Scores(name, tuple(scores), tuple(true), tuple(self.about["classes"]), config=config)
 
     def __repr__(self) -> str:
         of = f"{self.about['dataset']} by {self.about['clip']}"

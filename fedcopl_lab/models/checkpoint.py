@@ -1,8 +1,6 @@
 """The files of an embedded CLIP: safetensors with the used vocabulary rows, checked when they are read."""
 
 import hashlib
-import tempfile
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,7 @@ from safetensors.torch import load as load_safetensors
 from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
-from fedcopl_lab._errors import FedCoPLError, StoreError
-from fedcopl_lab._files import write_atomic
+from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.seeding import torch_generator
 
 EMBEDDED_FOLDER = Path(__file__).parent / "embedded"
@@ -102,24 +99,3 @@ def _remedy(name: str) -> str:
         f"install fedcopl-lab again, or run `fedcopl-lab train-embedded {name} --out FOLDER` and put its "
         f"{name}.safetensors in {EMBEDDED_FOLDER} and its {name}.toml in data_manifests"
     )
-
-
-def write_checkpoint(folder: Path, files: Mapping[str, bytes | str]) -> None:
-    """Write files to a folder, each whole or not at all; FedCoPLError where that is not possible."""
-    try:
-        for name, content in files.items():
-            write_atomic(folder / name, content)
-    except StoreError as error:
-        raise FedCoPLError(f"folder {folder} cannot be written; name a writable folder for the weights") from error
-
-
-def check_writable(folder: Path) -> None:
-    """Find out before the training, not after it, that a folder cannot be written; FedCoPLError says which."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise FedCoPLError(
-            f"folder {folder} cannot be written ({error.strerror}); name a writable folder for the weights"
-        ) from error

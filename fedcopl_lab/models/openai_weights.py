@@ -96,12 +96,7 @@ def fetch_weights(name: str) -> Path:
 
 
 def read_openai_clip(name: str, path: Path, pinned: bool) -> tuple[open_clip.CLIP, str]:
-    """The frozen model filled from a file, and the file's sha256.
-
-    Args:
-        name: one of :data:`OPENAI_MODELS`.
-        path: OpenAI's own file, a safetensors file, or an open_clip state dict.
-        pinned: accept only OpenAI's own file.
+    """The frozen model filled from a file that :func:`load_clip` takes, and its sha256; ``pinned``: only OpenAI's own.
 
     Raises:
         FedCoPLError: not readable, not the pinned file, truncated, or the weights of something else.

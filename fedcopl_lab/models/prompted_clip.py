@@ -202,7 +202,8 @@ class PromptedCLIP:
         tokens = [self.image_tokens(batch) if batch.ndim == 4 else batch for batch in batches]
         sizes = [len(batch) for batch in batches]
         together = torch.cat(tokens) if len(tokens) > 1 else tokens[0]
-        features = F.normalize(self.tower.features(together, prompts, sizes, patches), dim=-1)
+        every = self.tower.features(together, prompts, sizes, together.shape[1] if patches else 1)
+        features = F.normalize(every[:, 1:] if patches else every[:, 0], dim=-1)
         return features if alone else list(features.split(sizes))
 
     def _embed_class_names(self, tokenizer: Callable[[list[str]], Tensor]) -> None:

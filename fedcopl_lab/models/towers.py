@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.models.attention import attend
-from fedcopl_lab.models.layers import Layer, project
+from fedcopl_lab.models.layers import Layer, attend, project
 
 
 def tower_of(model: open_clip.CLIP, depth: int | None, dtype: torch.dtype | None = None) -> "ViTTower | ResNetTower":
@@ -55,33 +54,19 @@ class ViTTower:
         tokens: Float[Tensor, "b n width"],
         prompts: Float[Tensor, "k depth n_visual width"],
         sizes: Sequence[int],
-        patches: bool = False,
-    ) -> Float[Tensor, "b *tokens d"]:
-        """Features of the class token before normalisation, [B, d]; with ``patches`` of every patch, [B, n - 1, d].
+        n_read: int,
+    ) -> Float[Tensor, "b n_read d"]:
+        """Features before normalisation of the class token, and behind it of as many patches as are read.
 
         ``sizes`` says how many images in turn belong to each prompt. Only the tokens that are read go through the
         last layer.
         """
-        if patches:
-            return self.every_feature(tokens, prompts, sizes)[:, 1:]
-        return self._project(self._run(tokens, prompts, sizes, 1)[:, 0])
-
-    def every_feature(
-        self, tokens: Float[Tensor, "b n width"], prompts: Float[Tensor, "k depth n_visual width"], sizes: Sequence[int]
-    ) -> Float[Tensor, "b n d"]:
-        """The same of the class token and of every patch."""
-        return self._project(self._run(tokens, prompts, sizes, tokens.shape[1]))
-
-    def _project(self, read: Float[Tensor, "b *n width"]) -> Float[Tensor, "b *n d"]:
-        return project(self.visual.ln_post(read), self.visual.proj)
-
-    def _run(self, tokens: Tensor, prompts: Tensor, sizes: Sequence[int], n_read: int) -> Float[Tensor, "b n_read w"]:
         last, depth = len(self.layers) - 1, self.depth if prompts.numel() else 0
         for i, layer in enumerate(self.layers):
             common = layer.keys_values(prompts[:, i]) if i < depth else None
             reads = (slice(None), slice(n_read)) if i == last and n_read < tokens.shape[1] else None
             tokens = layer(tokens, common, sizes, reads=reads)
-        return tokens
+        return project(self.visual.ln_post(tokens), self.visual.proj)
 
 
 class ResNetTower:
@@ -114,23 +99,12 @@ class ResNetTower:
         tokens: Float[Tensor, "b n width"],
         prompts: Float[Tensor, "k depth n_visual width"],
         sizes: Sequence[int],
-        patches: bool = False,
-    ) -> Float[Tensor, "b *tokens d"]:
-        """Features of the image, whose query is the mean token; with ``patches`` of every position (our reading).
+        n_read: int,
+    ) -> Float[Tensor, "b n_read d"]:
+        """Features of the image, whose query is the mean token, and behind it of positions (our reading).
 
         Keys and values are those of the mean token, of all positions and of the prompt.
         """
-        if patches:
-            return self.every_feature(tokens, prompts, sizes)[:, 1:]
-        return self._pool(tokens, prompts, sizes, 1)[:, 0]
-
-    def every_feature(
-        self, tokens: Float[Tensor, "b n width"], prompts: Float[Tensor, "k depth n_visual width"], sizes: Sequence[int]
-    ) -> Float[Tensor, "b n d"]:
-        """The same of the image and of every position."""
-        return self._pool(tokens, prompts, sizes, tokens.shape[1])
-
-    def _pool(self, tokens: Tensor, prompts: Tensor, sizes: Sequence[int], n_read: int) -> Float[Tensor, "b n_read d"]:
         pool = self.pool
         common = None
         if prompts.numel():
@@ -146,7 +120,8 @@ def both_features(
     """Unit features of images, and the means of their patches' unit features; no prompts."""
     tower = tower_of(model, None)
     tokens = tower.tokens(images)
-    every = F.normalize(tower.every_feature(tokens, tokens.new_zeros(1, 0, 0, tokens.shape[2]), [len(images)]), dim=-1)
+    none = tokens.new_zeros(1, 0, 0, tokens.shape[2])
+    every = F.normalize(tower.features(tokens, none, [len(images)], tokens.shape[1]), dim=-1)
     return every[:, 0], every[:, 1:].mean(dim=1)
 
 

@@ -30,7 +30,7 @@ class OwnManifests:
     def __init__(self, folder):
         self.folder = folder
 
-    def edit(self, name, *changes, drop=()):
+    def edit(self, name, *changes):
         """Replace texts (pattern, replacement) in one manifest; every pattern has to be found."""
         path = self.folder / f"{name}.toml"
         text = path.read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from PIL import Image
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab import data as views
 from fedcopl_lab.data import OPERATIONS, draw_strong, draw_weak, holes, weak_view
-from fedcopl_lab.extras.bench.pillow_views import plain_operation, plain_strong, plain_weak
+from fedcopl_lab.extras.bench.plain_sage import plain_operation, plain_strong, plain_weak, strong_numbers, weak_numbers
 
 
 def pictures(size, seed=0):
@@ -61,9 +61,8 @@ def test_weak_views_equal_mirror_reflect_crop(size, flip):
     images = pictures(size)
     draws = draw_weak(len(images), size, torch.Generator().manual_seed(1), flip)
     ours = weak_view(images, draws)
-    for i, image in enumerate(images):
-        plain = plain_weak(to_pillow(image), bool(draws.flip[i]), int(draws.down[i]), int(draws.right[i]), size // 8)
-        assert torch.equal(ours[i], to_tensor(plain))
+    for view, image, numbers in zip(ours, images, weak_numbers(draws), strict=True):
+        assert torch.equal(view, to_tensor(plain_weak(to_pillow(image), *numbers, size // 8)))
     assert bool(draws.flip.any()) == flip
     assert int(draws.down.max()) == size // 8 * 2
     assert int(draws.down.min()) == 0
@@ -75,16 +74,8 @@ def test_strong_views_equal_pillow_given_the_draws(size, cutout):
     images = pictures(size).repeat(8, 1, 1, 1)
     draws = draw_strong(len(images), size, torch.Generator().manual_seed(2))
     ours = views.strong_view(images, draws, cutout)
-    edges = torch.stack(holes(draws, size, cutout), dim=1)
-    for i, image in enumerate(images):
-        slots = (draws.operations, draws.levels, draws.negative, draws.applied)
-        drawn = zip(*(part[i].tolist() for part in slots), strict=True)
-        numbers = {
-            **{name: getattr(draws.weak, name)[i].item() for name in ("flip", "down", "right")},
-            "operations": list(drawn),
-            "hole": edges[i].tolist(),
-        }
-        assert torch.equal(ours[i], to_tensor(plain_strong(to_pillow(image), numbers, size // 8)))
+    for view, image, numbers in zip(ours, images, strong_numbers(draws, size, cutout), strict=True):
+        assert torch.equal(view, to_tensor(plain_strong(to_pillow(image), numbers, size // 8)))
 
 
 @pytest.mark.parametrize(("cutout", "interior"), [("17_inclusive", 17), ("16", 16)])

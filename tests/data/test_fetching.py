@@ -7,6 +7,7 @@ import pytest
 from fedcopl_lab import FedCoPLError, configure
 from fedcopl_lab.cli import _machine
 from fedcopl_lab.cli._machine import chosen_device, fetch_missing
+from fedcopl_lab.data import download_of, verify
 from fedcopl_lab.models.openai_weights import fetch_weights
 
 CONTENT = b"stands for 338 MB of weights"
@@ -29,6 +30,7 @@ def test_weights_are_fetched_once_and_it_is_said(published, capsys):
     assert path.read_bytes() == CONTENT
     assert fetch_weights("ViT-B-32") == path
     assert len(published.requests) == 1
+    assert (download_of("ViT-B-32").kind, verify("ViT-B-32").checked) == ("weights", 1)
     assert "fetching the weights of ViT-B-32 into" in capsys.readouterr().err
 
 

@@ -1,6 +1,5 @@
 """``fedcopl-lab data`` from the first byte on the server to a set that loads."""
 
-import hashlib
 import multiprocessing
 import sys
 
@@ -10,7 +9,7 @@ import pytest
 import fedcopl_lab.data._unpack as unpacking
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.cli import main
-from fedcopl_lab.data import data_root, download_of, get, load_dataset, state_of, verify
+from fedcopl_lab.data import data_root, get, load_dataset, state_of, verify
 
 
 @pytest.fixture
@@ -131,21 +130,6 @@ def test_nothing_there(root, capsys, own_manifests):
     assert main(["data", "get", "digits"]) == 2
     assert main(["data", "get", "digit"]) == 2
     assert "did you mean 'digits'?" in capsys.readouterr().err
-
-
-def test_weights_are_fetched_by_their_checksum(server, own_manifests, root):
-    content = b"weights" * 1000
-    sha256 = hashlib.sha256(content).hexdigest()
-    server.files["ViT-B-32.pt"] = content
-    own_manifests.edit(
-        "ViT-B-32",
-        (r'^urls = \[".*?"\]', f'urls = ["{server.url}ViT-B-32.pt"]'),
-        (r'^sha256 = "\w+"', f'sha256 = "{sha256}"'),
-    )
-    folder = get("ViT-B-32", progress=False)
-    assert (folder / "ViT-B-32.pt").read_bytes() == content
-    assert verify("ViT-B-32").checked == 1
-    assert download_of("ViT-B-32").kind == "weights"
 
 
 def test_root_is_the_argument_then_the_variable_then_the_cache(monkeypatch, tmp_path):

@@ -13,7 +13,7 @@ from fedcopl_lab import FedCoPLError
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.data import SEEN_SETS, PartName, _datasets, load_dataset, seen_positions, split_name
 from fedcopl_lab.data._parts import draw_part, part_sizes
-from fedcopl_lab.extras.embedded.seen_draw import TAILS, LongTail, draw_seen, pixel_twins, record_of
+from fedcopl_lab.extras.embedded.photos import TAILS, LongTail, draw_seen, pixel_twins, record_of
 
 
 def digests(images):

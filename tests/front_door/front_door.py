@@ -199,8 +199,8 @@ def code_blocks(text: str) -> list[tuple[str, str]]:
 
 def pages() -> dict[Path, str]:
     """Every page and notebook as it should be."""
-    from fedcopl_lab.extras.bench.card_memory import cards_markdown
     from fedcopl_lab.extras.bench.picture import bench_markdown
+    from fedcopl_lab.extras.bench.plan import cards_markdown
     from fedcopl_lab.paper._verdicts import printed_effects
     from fedcopl_lab.report import beside_markdown, claims_markdown, coverage_markdown, items_markdown
 

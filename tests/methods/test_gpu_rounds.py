@@ -9,7 +9,7 @@ from stored_bytes import promised_bytes
 
 import fedcopl_lab as lab
 from fedcopl_lab.config import SAGE_METHODS
-from fedcopl_lab.extras.bench.card_memory import plan_card
+from fedcopl_lab.extras.bench.plan import plan_card
 from fedcopl_lab.methods import open_method
 from fedcopl_lab.store import Store
 

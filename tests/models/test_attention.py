@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from fedcopl_lab.models.attention import attend, fused
+from fedcopl_lab.models.layers import attend, fused
 
 HEADS, WIDTH, N = 2, 6, 4
 

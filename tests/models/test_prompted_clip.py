@@ -11,17 +11,22 @@ from fedcopl_lab.extras.bench.plain_prompted import PlainPromptedCLIP
 NAMES = ["zero", "a very long class name of ten whole words here", "six", "forest-fire", "UFO"]
 
 
-def random_clip(layers=3, quick_gelu=False, dtype=torch.float64, context=32, seed=0):
-    torch.manual_seed(seed)
-    text = {"context_length": context, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2}
-    vision = {"image_size": 16, "layers": layers, "width": 48, "head_width": 16, "patch_size": 8}
+def random_clip(layers=3, quick_gelu=False, dtype=torch.float64, vision=None):
+    torch.manual_seed(0)
+    text = {"context_length": 32, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2}
+    vision = vision or {"image_size": 16, "layers": layers, "width": 48, "head_width": 16, "patch_size": 8}
     model = open_clip.CLIP(24, vision, text, quick_gelu=quick_gelu).eval().to(dtype)
     for parameter in model.parameters():
         parameter.requires_grad_(False)
         if parameter.ndim == 1:  # biases start at 0 in open_clip, which would hide a forgotten one
             parameter.add_(0.1 * torch.randn_like(parameter))
     model.logit_scale.fill_(2.0)
-    return model, open_clip.SimpleTokenizer(context_length=context)
+    return model, open_clip.SimpleTokenizer(context_length=32)
+
+
+def random_resnet():
+    vision = {"image_size": 64, "layers": [1, 1, 1, 1], "width": 8, "patch_size": None}
+    return random_clip(quick_gelu=True, vision=vision)
 
 
 def prompted_clip(seed=1, **changes):
@@ -32,10 +37,6 @@ def prompted_clip(seed=1, **changes):
 
 def plain_logits(model, tokenizer, names, images, text, visual):
     return PlainPromptedCLIP(model, tokenizer, names).logits(images, text, visual)
-
-
-def plain_text_features(model, tokenizer, names, prompt):
-    return PlainPromptedCLIP(model, tokenizer, names).text_features(prompt)
 
 
 def gradients(function, *prompts):
@@ -67,7 +68,8 @@ def test_any_number_of_classes(n_classes):
     names = [f"kind {i}" for i in range(n_classes)]
     prompted = PromptedCLIP(model, tokenizer, names, n_text=8)
     text, _ = prompted.initial_prompts(torch.Generator().manual_seed(2))
-    assert (prompted.text_features(text) - plain_text_features(model, tokenizer, names, text)).abs().max() <= 1e-10
+    plain = PlainPromptedCLIP(model, tokenizer, names).text_features(text)
+    assert (prompted.text_features(text) - plain).abs().max() <= 1e-10
 
 
 def test_float32_agrees_to_1e_5():
@@ -89,35 +91,22 @@ def test_default_depth_is_all_layers_but_the_last():
     assert PromptedCLIP(model, tokenizer, NAMES, n_text=4).visual_shape == (2, 5, 48)
 
 
-@pytest.mark.parametrize("depth", [0, 4, -1])
-def test_refuses_a_depth_the_tower_does_not_have(depth):
-    model, tokenizer = random_clip(layers=3)
-    with pytest.raises(FedCoPLError, match="visual_depth"):
-        PromptedCLIP(model, tokenizer, NAMES, n_text=4, visual_depth=depth)
-
-
-@pytest.mark.parametrize(("names", "sizes"), [((), {}), (("a",), {"n_text": -1}), (("a",), {"n_visual": -2})])
-def test_refuses_no_class_and_sizes_below_zero(names, sizes):
-    with pytest.raises(FedCoPLError, match=r"\d classes, n_text=.*; expected a class, no size below 0"):
-        PromptedCLIP(*random_clip(), names, **sizes)
-
-
-def test_refuses_a_class_name_that_does_not_fit_the_context():
-    model, tokenizer = random_clip()
-    with pytest.raises(FedCoPLError, match=r"class name 'long long.*context holds 32"):
-        PromptedCLIP(model, tokenizer, ["zero", "long " * 40 + "name"], n_text=4)
-    with pytest.raises(FedCoPLError, match="'zero' needs 3 tokens"):
-        PromptedCLIP(model, tokenizer, ["zero"], n_text=29)
-    assert PromptedCLIP(model, tokenizer, ["zero"], n_text=28).text_shape == (28, 32)
-
-
-def test_refuses_prompts_of_another_shape():
-    model, tokenizer = random_clip()
-    prompted = PromptedCLIP(model, tokenizer, NAMES, n_text=4)
-    with pytest.raises(FedCoPLError, match="text prompt has shape"):
-        prompted.text_features(torch.zeros(5, 32, dtype=torch.float64))
-    with pytest.raises(FedCoPLError, match="visual prompt has shape"):
-        prompted.image_features(torch.zeros(1, 3, 16, 16, dtype=torch.float64), torch.zeros(2, 4, 48).double())
+@pytest.mark.parametrize(
+    ("names", "sizes", "message"),
+    [
+        *((NAMES, {"visual_depth": depth}, "visual_depth") for depth in (0, 4, -1)),
+        ((), {}, r"0 classes, n_text=.*; expected a class, no size below 0"),
+        (("a",), {"n_text": -1}, "n_text=-1, n_visual=5; expected a class, no size below 0"),
+        (("a",), {"n_visual": -2}, "n_visual=-2; expected a class, no size below 0"),
+        (("zero", "long " * 40 + "name"), {}, r"class name 'long long.*context holds 32"),
+        (("zero",), {"n_text": 29}, "'zero' needs 3 tokens"),
+        (NAMES, {"precision": "fp8"}, "precision='fp8' is unknown; choose fp32 or bf16"),
+    ],
+)
+def test_refuses_sizes_and_names_that_do_not_fit_the_model(names, sizes, message):
+    with pytest.raises(FedCoPLError, match=message):
+        PromptedCLIP(*random_clip(), names, **{"n_text": 4, **sizes})
+    assert PromptedCLIP(*random_clip(), ["zero"], n_text=28).text_shape == (28, 32)
 
 
 def test_refuses_an_image_tower_without_a_class_token():
@@ -186,9 +175,13 @@ def test_stack_of_tokens_equals_stack_of_pixels():
         assert (a - b).abs().max() <= 1e-12
 
 
-def test_refuses_stacks_that_do_not_fit_each_other():
+def test_refuses_prompts_of_another_shape_and_stacks_that_do_not_fit_each_other():
     prompted = PromptedCLIP(*random_clip(), NAMES, n_text=4)
     images, text, visual = stack_of(prompted, 2, (2, 3))
+    with pytest.raises(FedCoPLError, match="text prompt has shape"):
+        prompted.text_features(torch.zeros(5, 32, dtype=torch.float64))
+    with pytest.raises(FedCoPLError, match="visual prompt has shape"):
+        prompted.image_features(images[0], torch.zeros(2, 4, 48, dtype=torch.float64))
     with pytest.raises(FedCoPLError, match="2 image batches came with 1 prompts"):
         prompted.image_features(images, visual[:1])
     with pytest.raises(FedCoPLError, match="2 image batches came with 1 text prompts"):
@@ -238,20 +231,6 @@ def test_bf16_stays_close_and_keeps_what_is_summed_in_fp32():
     assert 0 < (found - expected).abs().max() <= 0.05 * expected.abs().max()
     for ours, theirs in zip(found_gradients, expected_gradients, strict=True):
         assert F.cosine_similarity(ours.flatten(), theirs.flatten(), dim=0) > 0.99
-    with pytest.raises(FedCoPLError, match="precision='fp8' is unknown; choose fp32 or bf16"):
-        PromptedCLIP(model, tokenizer, NAMES, precision="fp8")
-
-
-def random_resnet():
-    torch.manual_seed(0)
-    vision = {"image_size": 64, "layers": [1, 1, 1, 1], "width": 8, "patch_size": None}
-    text = {"context_length": 32, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2}
-    model = open_clip.CLIP(24, vision, text, quick_gelu=True).eval().double().requires_grad_(False)
-    for parameter in model.parameters():
-        if parameter.ndim == 1:
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    model.logit_scale.fill_(2.0)
-    return model, open_clip.SimpleTokenizer(context_length=32)
 
 
 @pytest.mark.parametrize("depth", [None, 0])

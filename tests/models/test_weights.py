@@ -78,15 +78,19 @@ def script(state, path):
     torch.jit.save(torch.jit.script(Scripted(state)), str(path))
 
 
+def saved(state, kind, folder):
+    path = folder / f"mine.{'safetensors' if kind == 'safetensors' else 'pt'}"
+    if kind == "safetensors":
+        save_file(state, path)
+    else:
+        nested = {"state_dict": {f"module.{name}": value for name, value in state.items()}}
+        torch.save(nested if kind == "nested" else state, path)
+    return path
+
+
 @pytest.mark.parametrize("kind", ["safetensors", "pt", "nested"])
 def test_state_dicts_at_a_path(tmp_path, trained, kind):
-    path = tmp_path / f"mine.{'safetensors' if kind == 'safetensors' else 'pt'}"
-    if kind == "safetensors":
-        save_file(trained, path)
-    else:
-        torch.save(
-            {"state_dict": {f"module.{k}": v for k, v in trained.items()}} if kind == "nested" else trained, path
-        )
+    path = saved(trained, kind, tmp_path)
     bundle = lab.load_clip(NAME, weights=path)
     assert all(torch.equal(value, trained[name]) for name, value in bundle.model.state_dict().items())
     assert bundle.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
@@ -131,42 +135,32 @@ def test_a_path_that_is_not_there():
 @pytest.mark.parametrize("kind", ["safetensors", "pt"])
 @pytest.mark.parametrize("length", [0, 100, -100])
 def test_truncated_files(tmp_path, trained, kind, length):
-    path = tmp_path / f"mine.{kind}"
-    if kind == "safetensors":
-        save_file(trained, path)
-    else:
-        torch.save(trained, path)
+    path = saved(trained, kind, tmp_path)
     path.write_bytes(path.read_bytes()[:length])
     with pytest.raises(FedCoPLError, match=r"cannot be read as weights.*truncated or something else") as caught:
         lab.load_clip(NAME, weights=path)
     assert "\n" not in str(caught.value)
 
 
-def test_files_of_something_else(tmp_path, trained):
-    path = tmp_path / "mine.pt"
-    torch.save({"lr": 0.1}, path)
-    with pytest.raises(FedCoPLError, match="holds no state dict"):
-        lab.load_clip(NAME, weights=path)
-    torch.save({"weight": torch.zeros(2)}, path)
-    with pytest.raises(FedCoPLError, match="does not fit ViT-B-32: positional_embedding is missing"):
-        lab.load_clip(NAME, weights=path)
-    torch.save(trained | {"logit_scale": torch.zeros(3)}, path)
-    with pytest.raises(FedCoPLError, match=r"logit_scale has shape \(3,\), expected \(\)"):
-        lab.load_clip(NAME, weights=path)
-    torch.save(trained | {"logit_scale": torch.tensor(float("nan"))}, path)
-    with pytest.raises(FedCoPLError, match="NaN"):
-        lab.load_clip(NAME, weights=path)
+class Harm:
+    def __reduce__(self):
+        return (pytest.fail, ("code from the file was run",))
 
 
-def test_a_pickle_that_would_run_code_is_refused(tmp_path):
-    class Harm:
-        def __reduce__(self):
-            return (pytest.fail, ("code from the file was run",))
-
-    path = tmp_path / "mine.pt"
-    torch.save({"a": Harm()}, path)
-    with pytest.raises(FedCoPLError, match="cannot be read as weights"):
-        lab.load_clip(NAME, weights=path)
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (lambda trained: {"lr": 0.1}, "holds no state dict"),
+        (lambda trained: {"weight": torch.zeros(2)}, "does not fit ViT-B-32: positional_embedding is missing"),
+        (lambda trained: trained | {"logit_scale": torch.zeros(3)}, r"logit_scale has shape \(3,\), expected \(\)"),
+        (lambda trained: trained | {"logit_scale": torch.tensor(float("nan"))}, "NaN"),
+        (lambda trained: {"a": Harm()}, "cannot be read as weights"),
+    ],
+)
+def test_files_of_something_else_and_code_are_refused(tmp_path, trained, changed, message):
+    torch.save(changed(trained), tmp_path / "mine.pt")
+    with pytest.raises(FedCoPLError, match=message):
+        lab.load_clip(NAME, weights=tmp_path / "mine.pt")
 
 
 def test_weights_that_want_another_activation(tmp_path, trained):

@@ -24,7 +24,6 @@ def inject_all(scratch: Path, names: tuple[str, ...] | None = None) -> Iterator[
     """Every fault, or those named, each in a process of its own."""
     import faults_of_runs  # noqa: F401  each enters its own
     import faults_of_storage  # noqa: F401
-    import faults_of_stored_files  # noqa: F401
 
     warm()
     for name in names or FAULTS:

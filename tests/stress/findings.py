@@ -9,25 +9,15 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Finding:
-    """One counted result.
+    """One counted result."""
 
-    Attributes:
-        part: determinism, kills, ctrl-c, faults, fuzz, load or ray.
-        name: what was tried.
-        measure: what the number counts.
-        value: the number.
-        expected: what it has to be, in words; empty where it is only reported.
-        passed: whether it is.
-        note: the outcome in words.
-    """
-
-    part: str
-    name: str
-    measure: str
-    value: float
-    expected: str
-    passed: bool
-    note: str = ""
+    part: str  # determinism, kills, ctrl-c, faults, fuzz, load or ray
+    name: str  # what was tried
+    measure: str  # what the number counts
+    value: float  # the number
+    expected: str  # what it has to be, in words; empty where it is only reported
+    passed: bool  # whether it is
+    note: str = ""  # the outcome in words
 
     def __str__(self) -> str:
         mark = "ok" if self.passed else "NO"

@@ -43,7 +43,7 @@ def _timed(root: Path, n_runs: int, jobs: int) -> float:
 
 def _lose_a_worker(root: Path, n_runs: int) -> tuple[int, int, int]:
     """Workers killed, runs that hold each of their rounds, leases left."""
-    from fedcopl_lab.extras.cluster.leases import holder_of
+    from fedcopl_lab.extras.cluster import holder_of
 
     store, configs, over, killed = Store(root), _configs(n_runs), threading.Event(), []
 

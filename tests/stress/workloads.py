@@ -36,19 +36,12 @@ Files = dict[str, bytes]
 
 @dataclass(frozen=True)
 class Family:
-    """One kind of work.
+    """One kind of work."""
 
-    Attributes:
-        name: what is killed.
-        work: does it in a folder, or goes on with it there.
-        phases: the functions inside which the kills are to fall.
-        unpromised: endings of files that hold times and differ between equal calls.
-    """
-
-    name: str
-    work: Work
-    phases: tuple[Place, ...]
-    unpromised: tuple[str, ...] = NOT_PROMISED
+    name: str  # what is killed
+    work: Work  # does it in a folder, or goes on with it there
+    phases: tuple[Place, ...]  # the functions inside which the kills are to fall
+    unpromised: tuple[str, ...] = NOT_PROMISED  # endings of files that hold times and differ between equal calls
 
     def promised(self, folder: Path) -> Files:
         """The files that have to be there in the end, byte by byte."""
@@ -91,7 +84,7 @@ def families(scratch: Path, url: str) -> tuple[Family, ...]:
         Family("store write", compute(SAGE), (*places("store", "write_atomic"), *places("engine", "write_atomic"))),
         Family("export", exporting(scratch), places("paper", "write_atomic")),
         Family("figure write", drawing, places("report", "write_atomic")),
-        Family("checkpoint", training_a_model, places("models", "write_atomic"), (".card.json", ".md")),
+        Family("checkpoint", training_a_model, places("extras.embedded", "write_atomic"), (".card.json", ".md")),
         Family("download", downloading(scratch, url), (*places("data", "fetch"), *places("data", "unpack"))),
     )
 

@@ -19,14 +19,9 @@ CLIENTS = (1, 5)
 def bench_card(device: str = "cuda", small: bool = False, repeats: int = 10) -> Iterator[dict[str, Any]]:
     """Time steps of FedCoPL at the sizes of DTD and CIFAR-100, alone and with clients stacked, and of SAGE.
 
-    Args:
-        device: ``"cuda"``, or ``"cpu"`` to try the bench itself.
-        small: the small models, for that.
-        repeats: timed steps of each form.
-
-    Returns:
-        One row per form as it is measured: form, classes, dtype, clients, seconds of a step, GFLOP/s, the card's own
-        rate for matrix products, share of it, seconds of the plain form.
+    ``device="cpu"`` and the ``small`` models try the bench itself. Gives one row per form as it is measured: form,
+    classes, dtype, clients, seconds of a step, GFLOP/s, the card's own rate for matrix products, share of it, seconds
+    of the plain form.
 
     >>> next(bench_card("cpu", small=True, repeats=1))["form"]
     'FedCoPL'

@@ -49,14 +49,8 @@ def bench_together(
 ) -> Iterator[TogetherTiming]:
     """Time a local step of several clients in the plain form, one by one, and in one pass, turn by turn.
 
-    Args:
-        clients: in one pass.
-        methods: of SAGE's tables.
-        repeats: timed steps of each form, after one that is not timed.
-        sizes: as :data:`SIZES`.
-
-    Raises:
-        FedCoPLError: an unknown method, or numbers out of range.
+    ``methods`` are of SAGE's tables; of ``repeats`` steps of each form and one more the first is not timed. An unknown
+    method and numbers out of range are errors.
 
     >>> next(bench_together(2, repeats=1, sizes=((8, 0.25, 4, 8),))).clients
     2

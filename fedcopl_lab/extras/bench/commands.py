@@ -52,11 +52,15 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
         description="Moves one control of every explorer on made-up data, in place and with a new figure each time; "
         "writes figures/ours_bench_widgets.{csv,pdf,png,json}.",
     )
-    sizes = (("clients", 10, "number of clients"), ("classes", 10, "number of classes"),
-             ("images", 1000, "images of each client"), ("moves", 12, "timed moves of each"))  # fmt: skip
-    for name, number, text in sizes:
+    for name, number, text in (
+        ("clients", 10, "number of clients"),
+        ("classes", 10, "number of classes"),
+        ("images", 1000, "images of each client"),
+        ("moves", 12, "timed moves of each"),
+    ):
         widgets.add_argument(f"--{name}", type=int, default=number, metavar="N", help=f"{text} (default: {number})")
     _add_where(widgets)
+    widgets.set_defaults(command=bench_explorers, device="cpu")
     card = verbs.add_parser(
         "gpu",
         help="the steps of both papers on a card, in minutes",
@@ -68,19 +72,6 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
     card.add_argument("--repeats", type=int, default=10, help="timed steps of each form (default: 10)")
     _add_where(card)
     card.set_defaults(command=bench_gpu)
-    widgets.set_defaults(command=bench_explorers)
-
-
-def bench_gpu(options: argparse.Namespace) -> int:
-    """Time the steps of both papers on a card; write a table and where it comes from."""
-    folder = _prepare(options)
-    from fedcopl_lab.extras.bench import bench_card
-
-    rows = []
-    for row in bench_card(options.device, options.small, options.repeats):
-        rows.append(row)
-        print(", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{v}" for k, v in row.items()), flush=True)
-    return _write(folder, "gpu", "Steps of both papers on a card", pd.DataFrame(rows), options.device)
 
 
 def _add_step_options(parser: argparse.ArgumentParser, batch: int, repeats: int, images: str) -> None:
@@ -157,20 +148,15 @@ def bench_sage_step(options: argparse.Namespace) -> int:
     folder = _prepare(options)
     from fedcopl_lab.extras.bench import bench_sage, bench_together
 
-    repeats, rows = options.repeats, []
     if options.clients:
-        kind, title = "sage_together", "Steps of several clients, one by one and in one pass"
-        timings: Iterable[Any] = bench_together(options.clients, tuple(options.method), repeats)
-    else:
-        print("one local step of SAGE from uint8 images to new parameters, plain form (fp32, Pillow) against ours")
-        kind, title = "sage", "One local step of SAGE, plain form against ours"
-        sizes = (options.dtype, options.batch, options.unlabelled, repeats, options.device, True, options.compile)
-        timings = itertools.chain.from_iterable(bench_sage(width, *sizes, options.exact) for width in options.width)
-    for timing in timings:
-        rows.append(asdict(timing))
-        print(timing, flush=True)
-    command = "fedcopl-lab bench sage" + (f" --clients {options.clients}" if options.clients else "")
-    return _write(folder, kind, title, pd.DataFrame(rows), options.device, command=command)
+        title, command = "Steps of several clients, one by one and in one pass", f"sage --clients {options.clients}"
+        table = _measured(bench_together(options.clients, tuple(options.method), options.repeats))
+        return _write(folder, "sage_together", title, table, options.device, command=f"fedcopl-lab bench {command}")
+    print("one local step of SAGE from uint8 images to new parameters, plain form (fp32, Pillow) against ours")
+    sizes = (options.dtype, options.batch, options.unlabelled, options.repeats, options.device, True, options.compile)
+    timings = (bench_sage(width, *sizes, options.exact) for width in options.width)
+    table = _measured(itertools.chain.from_iterable(timings))
+    return _write(folder, "sage", "One local step of SAGE, plain form against ours", table, options.device)
 
 
 def bench_explorers(options: argparse.Namespace) -> int:
@@ -179,12 +165,29 @@ def bench_explorers(options: argparse.Namespace) -> int:
     from fedcopl_lab.extras.bench import bench_widgets, draw_widget_bench
 
     print("one move of each explorer, from the new value to the finished picture, on made-up data")
+    table = _measured(bench_widgets(options.clients, options.classes, options.images, options.moves))
+    return _write(folder, "widgets", "One move of each explorer", table, options.device, draw_widget_bench(table))
+
+
+def bench_gpu(options: argparse.Namespace) -> int:
+    """Time the steps of both papers on a card; write a table and where it comes from."""
+    folder = _prepare(options)
+    from fedcopl_lab.extras.bench import bench_card
+
     rows = []
-    for timing in bench_widgets(options.clients, options.classes, options.images, options.moves):
+    for row in bench_card(options.device, options.small, options.repeats):
+        rows.append(row)
+        print(", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{v}" for k, v in row.items()), flush=True)
+    return _write(folder, "gpu", "Steps of both papers on a card", pd.DataFrame(rows), options.device)
+
+
+def _measured(timings: Iterable[Any]) -> pd.DataFrame:
+    """A row per timing, each printed as it is measured."""
+    rows = []
+    for timing in timings:
         rows.append(asdict(timing))
         print(timing, flush=True)
-    table = pd.DataFrame(rows)
-    return _write(folder, "widgets", "One move of each explorer", table, "cpu", draw_widget_bench(table))
+    return pd.DataFrame(rows)
 
 
 def _prepare(options: argparse.Namespace) -> Path:
@@ -194,7 +197,7 @@ def _prepare(options: argparse.Namespace) -> Path:
 
     from fedcopl_lab.engine import check_device
 
-    check_device(getattr(options, "device", "cpu"))
+    check_device(options.device)
     if options.threads:
         torch.set_num_threads(options.threads)
     return Path(options.out) if options.out else figures_folder()
@@ -282,7 +285,7 @@ def plan_runs(options: argparse.Namespace) -> int:
 
 def _plan_memory(options: argparse.Namespace) -> int:
     """Say which runs of each item fit a card, from the sizes of models and data sets; 0 when all do, else 2."""
-    from fedcopl_lab.extras.bench.card_memory import plan_card
+    from fedcopl_lab.extras.bench.plan import plan_card
     from fedcopl_lab.paper import find_items, runs_of
 
     if not options.memory > 0:
@@ -293,19 +296,14 @@ def _plan_memory(options: argparse.Namespace) -> int:
     ]  # fmt: skip
     lines = []
     for name, config in dict.fromkeys(runs):
-        plan, model = plan_card(config, options.memory), "ResNet-8"
-        if isinstance(config, PromptConfig):
-            model = config.clip
-        lines.append({"item": name, "model": model, "dataset": config.dataset, "runs": 1,
-                      "gb": plan.gigabytes, "fits": plan.fits, "says": plan.says})  # fmt: skip
+        plan, model = plan_card(config, options.memory), config.as_dict().get("clip", "ResNet-8")
+        lines.append({"item": name, "model": model, "dataset": config.dataset, "says": plan.says, "runs": 1,
+                      "gb": plan.gigabytes, "fits": plan.fits})  # fmt: skip
     table = pd.DataFrame(lines)
-    shown = table.groupby(["item", "model", "dataset", "says"], as_index=False, sort=False).agg(
-        {"runs": "sum", "gb": "max"}
-    )
+    groups = table.groupby(["item", "model", "dataset", "says"], as_index=False, sort=False)
+    shown = groups.agg({"runs": "sum", "gb": "max"})[["item", "model", "dataset", "runs", "gb", "says"]]
     print(f"{profile} on a card of {options.memory:g} GB: at most so many gigabytes of it, computed from shapes")
-    print(
-        shown[["item", "model", "dataset", "runs", "gb", "says"]].to_string(index=False, float_format="{:.1f}".format)
-    )
+    print(shown.to_string(index=False, float_format="{:.1f}".format))
     return 0 if table["fits"].all() else 2
 
 
@@ -314,10 +312,10 @@ def _runs_to_plan(options: argparse.Namespace) -> list[RunConfig]:
     from fedcopl_lab.paper import SEEDS, find_items, runs_of
 
     settings = parse_settings(options.settings)
-    changes = {"device": options.device} | ({"precision": options.precision} if options.precision else {})
     found: Sequence[RunConfig]
     if options.method or settings:
-        found = [configure(options.profile, method=options.method or "FedCoPL", **(changes | settings))]
+        settings = {"device": options.device, **settings}
+        found = [configure(options.profile, method=options.method or "FedCoPL", **settings)]
     else:
         profile = profile_name(options.profile)
         runs = runs_of(find_items(options.items), profile, SEEDS, device=options.device)

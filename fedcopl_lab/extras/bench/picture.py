@@ -37,14 +37,10 @@ _LOOKS = (LOOKS[3], LOOKS[1], LOOKS[4], LOOKS[2])
 
 
 def draw_bench(table: pd.DataFrame) -> Picture:
-    """Speed-up, peak memory and share of the matmul ceiling over the number of classes, and where our time goes.
-
-    Args:
-        table: rows of ``bench step``.
+    """From rows of ``bench step``: speed-up, peak memory, share of the matmul ceiling, and where our time goes.
 
     Raises:
         FedCoPLError: a table without the columns, or without rows.
-
     """
     missing = [name for name in _NEEDED if name not in table.columns]
     if missing or table.empty:
@@ -106,12 +102,7 @@ def _legend_above(axes: Axes, columns: int, **look: float) -> None:
 
 
 def bench_markdown(table: pd.DataFrame) -> str:
-    """A line for each model and number of classes: seconds of a step in both forms and types, and their ratio.
-
-    Args:
-        table: rows of ``bench step``, both types of each model and number of classes.
-
-    """
+    """A line for each model and number of classes of ``bench step``: seconds of both forms and types, their ratio."""
     lines = [
         "| model | classes | plain fp32 | ours fp32 | ours bf16 | of the matmul ceiling | peak memory | steps timed |",
         "|---|---|---|---|---|---|---|---|",

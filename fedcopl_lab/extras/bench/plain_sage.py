@@ -1,22 +1,103 @@
 """SAGE's local step as one would first write it: Pillow image by image in two workers, then one plain step."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageDraw, ImageEnhance, ImageOps
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
 from fedcopl_lab.config import SageConfig
-from fedcopl_lab.data import PAD_SHARE, ChannelStatistics, StrongDraws, WeakDraws, holes
-from fedcopl_lab.extras.bench.pillow_views import plain_strong, plain_weak
+from fedcopl_lab.data import OPERATIONS, PAD_SHARE, ChannelStatistics, StrongDraws, WeakDraws, holes
 from fedcopl_lab.models import ResNet8
 
 WORKERS = 2
+
+Weak = tuple[bool, int, int]
+"""Flip, first row and first column of one weak view."""
+
+Strong = tuple[Weak, list[list[int]], list[int]]
+"""The weak view that comes first; number, level, sign and use of each operation; edges of the hole."""
+
+
+def _factor(level: int) -> float:
+    return float(level) * 0.9 / 10 + 0.05
+
+
+def _amount(level: int, sign: int) -> float:
+    return sign * (float(level) * 0.3 / 10)
+
+
+def _affine(image: Image.Image, *matrix: float | int) -> Image.Image:
+    return image.transform(image.size, Image.Transform.AFFINE, matrix)
+
+
+_PLAIN: dict[str, Callable[[Image.Image, int, int], Image.Image]] = {
+    "AutoContrast": lambda image, level, sign: ImageOps.autocontrast(image),
+    "Brightness": lambda image, level, sign: ImageEnhance.Brightness(image).enhance(_factor(level)),
+    "Color": lambda image, level, sign: ImageEnhance.Color(image).enhance(_factor(level)),
+    "Contrast": lambda image, level, sign: ImageEnhance.Contrast(image).enhance(_factor(level)),
+    "Equalize": lambda image, level, sign: ImageOps.equalize(image),
+    "Posterize": lambda image, level, sign: ImageOps.posterize(image, int(level * 4 / 10) + 4),
+    "Sharpness": lambda image, level, sign: ImageEnhance.Sharpness(image).enhance(_factor(level)),
+    "Solarize": lambda image, level, sign: ImageOps.solarize(image, 256 - int(level * 256 / 10)),
+    "Identity": lambda image, level, sign: image,
+    "Rotate": lambda image, level, sign: image.rotate(sign * int(level * 30 / 10)),
+    "ShearX": lambda image, level, sign: _affine(image, 1, _amount(level, sign), 0, 0, 1, 0),
+    "ShearY": lambda image, level, sign: _affine(image, 1, 0, 0, _amount(level, sign), 1, 0),
+    "TranslateX": lambda image, level, sign: _affine(
+        image, 1, 0, int(_amount(level, sign) * image.size[0]), 0, 1, 0
+    ),
+    "TranslateY": lambda image, level, sign: _affine(
+        image, 1, 0, 0, 0, 1, int(_amount(level, sign) * image.size[1])
+    ),
+}  # fmt: skip
+
+
+def plain_operation(name: str, image: Image.Image, level: int, negative: bool) -> Image.Image:
+    """One of the 14 operations as Pillow does it.
+
+    >>> plain_operation("Rotate", Image.new("RGB", (8, 8)), level=3, negative=True).size
+    (8, 8)
+    """
+    return _PLAIN[name](image, level, -1 if negative else 1)
+
+
+def plain_weak(image: Image.Image, flip: bool, down: int, right: int, pad: int) -> Image.Image:
+    """Flip, pad by reflection, crop at (down, right)."""
+    turned = ImageOps.mirror(image) if flip else image
+    width, height = image.size
+    padded = np.pad(np.asarray(turned), ((pad, pad), (pad, pad), (0, 0)), mode="reflect")
+    return Image.fromarray(padded[down : down + height, right : right + width])
+
+
+def plain_strong(image: Image.Image, numbers: Strong, pad: int) -> Image.Image:
+    """A weak view, two operations that may be left out, a cut-out."""
+    weak, operations, (left, top, right, bottom) = numbers  # the hole's last column and row still belong to it
+    view = plain_weak(image, *weak, pad=pad)
+    for number, level, negative, applied in operations:
+        if applied:
+            view = plain_operation(OPERATIONS[number], view, level, bool(negative))
+    view = view.copy()
+    if left <= right and top <= bottom:
+        ImageDraw.Draw(view).rectangle((left, top, right, bottom), (127, 127, 127))
+    return view
+
+
+def weak_numbers(draws: WeakDraws) -> list[Weak]:
+    """Each image's numbers."""
+    return list(zip(draws.flip.tolist(), draws.down.tolist(), draws.right.tolist(), strict=True))
+
+
+def strong_numbers(draws: StrongDraws, size: int, cutout: str) -> list[Strong]:
+    """Each image's numbers."""
+    slots = torch.stack([draws.operations, draws.levels, draws.negative.long(), draws.applied.long()], dim=2).tolist()
+    edges = torch.stack(holes(draws, size, cutout), dim=1).tolist()
+    return list(zip(weak_numbers(draws.weak), slots, edges, strict=True))
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,20 +175,8 @@ def plain_step(
     optimiser.step()
 
 
-def _items(
-    sample: Sample, size: int, cutout: str
-) -> Iterator[tuple[int, tuple[bool, int, int], dict[str, Any] | None]]:
-    for i, position in enumerate(sample.labelled.tolist()):
-        yield position, _weak(sample.labelled_draws, i), None
-    draws = sample.strong_draws
-    edges = torch.stack(holes(draws, size, cutout), dim=1)
-    slots = [part.tolist() for part in (draws.operations, draws.levels, draws.negative, draws.applied)]
-    for i, position in enumerate(sample.pool.tolist()):
-        flip, down, right = _weak(draws.weak, i)
-        operations = list(zip(*(slot[i] for slot in slots), strict=True))
-        strong = {"flip": flip, "down": down, "right": right, "operations": operations, "hole": edges[i].tolist()}
-        yield position, _weak(sample.weak_draws, i), strong
-
-
-def _weak(draws: WeakDraws, i: int) -> tuple[bool, int, int]:
-    return bool(draws.flip[i]), int(draws.down[i]), int(draws.right[i])
+def _items(sample: Sample, size: int, cutout: str) -> Iterator[tuple[int, Weak, Strong | None]]:
+    for position, weak in zip(sample.labelled.tolist(), weak_numbers(sample.labelled_draws), strict=True):
+        yield position, weak, None
+    pool = sample.pool.tolist(), weak_numbers(sample.weak_draws), strong_numbers(sample.strong_draws, size, cutout)
+    yield from zip(*pool, strict=True)

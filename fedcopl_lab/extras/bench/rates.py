@@ -96,15 +96,17 @@ def measure_rates(
     stem = torch.no_grad()(lambda: prompted.image_tokens(bundle.to_input(images)))
     plain = torch.no_grad()(lambda: bundle.model.encode_image(bundle.to_input(images)))
     memory = [profiled(part, device)[0] for part in (image_step, text_step, image_forward, stem, plain)]
+    parts: dict[str, tuple[Callable[[], Any], int]] = {  # what is timed, and how many units of it a call does
+        "image_step": (image_step, batch * clients), "text_step": (text_step, clients),
+        "image_forward": (image_forward, batch), "text_forward": (text_forward, 1), "stem": (stem, batch),
+    }  # fmt: skip
     if gflops is None:
-        parts: tuple[Callable[[], Any], ...] = (image_step, text_step, image_forward, text_forward, stem)
-        units = (batch * clients, clients, batch, 1, batch)
-        seconds = [median_time(part, device, repeats) / unit for part, unit in zip(parts, units, strict=True)]
+        seconds = {name: median_time(part, device, repeats) / unit for name, (part, unit) in parts.items()}
     else:
-        seconds = [flop / gflops / 1e9 for flop in _flop_of_parts(shape, prompted.own_lengths)]
-    names = ("image_step", "text_step", "image_forward", "text_forward", "stem")
+        flop = zip(parts, _flop_of_parts(shape, prompted.own_lengths), strict=True)
+        seconds = {name: one / gflops / 1e9 for name, one in flop}
     return Rates(
-        **dict(zip(names, seconds, strict=True)),
+        **seconds,
         image_bytes=memory[0] / batch / clients,
         text_bytes=memory[1] / clients,
         score_bytes=max(memory[2:]) / batch,

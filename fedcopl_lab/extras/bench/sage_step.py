@@ -81,11 +81,8 @@ def bench_sage(
 
     Args:
         width: of ResNet-8.
-        dtypes: ``"fp32"``, ``"tf32"`` and ``"bf16"``, of our form; one timing for each.
-        labelled: labelled images of a step.
-        unlabelled: unlabelled images of a step, at most 1,000.
-        repeats: timed steps of each form, after one that is not timed.
-        device: ``"cpu"`` or ``"cuda"``.
+        dtypes, repeats, device: as in :func:`bench_step`; one timing for each type.
+        labelled, unlabelled: images of a step, at most 1,000 of each.
         channels_last: our form's memory layout; the plain form has the default one.
         compiled: compile our form's models, which takes a C++ compiler and half a minute.
         exact: also take the step in float64 and tell both forms' distance to it; slow, and 10 GB at width 4.

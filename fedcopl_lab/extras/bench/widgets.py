@@ -107,13 +107,8 @@ def draw_widget_bench(table: pd.DataFrame) -> look.Picture:
         figure = look.new_figure(look.DOUBLE, 0.9 + 0.33 * len(table))
         axes = figure.subplots()
         places = np.arange(len(table))
-        new: dict[str, Any] = {
-            "facecolor": look.FAINT,
-            "edgecolor": look.QUIET,
-            "linewidth": 0.7,
-            "label": "a new figure, CPU time",
-        }
-        axes.barh(places + 0.19, 1000 * table["seconds_new"], 0.34, **new)
+        axes.barh(places + 0.19, 1000 * table["seconds_new"], 0.34, facecolor=look.FAINT, edgecolor=look.QUIET,
+                  linewidth=0.7, label="a new figure, CPU time")  # fmt: skip
         axes.barh(places - 0.19, 1000 * table["seconds_cpu"], 0.34, color=look.BLUE, label="changed in place, CPU time")
         axes.plot(1000 * table["seconds"], places - 0.19, "|", color=look.INK, markersize=8,
                   label=f"time that passed, while {table['load'].max():.0f} processes wanted a core")  # fmt: skip

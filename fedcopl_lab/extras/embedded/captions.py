@@ -121,15 +121,10 @@ def true_of(
 
 @dataclass(frozen=True)
 class GlyphCaptions:
-    """One caption for each of some glyphs.
+    """One caption for each of some glyphs."""
 
-    Attributes:
-        rows: row numbers in :attr:`Captions.token_ids`.
-        said: the traits that a caption names, as :func:`clear_traits` has them; 0 for one left out.
-    """
-
-    rows: Int[Tensor, "n context"]
-    said: Int[Tensor, "n 6"]
+    rows: Int[Tensor, "n context"]  # row numbers in Captions.token_ids
+    said: Int[Tensor, "n 6"]  # the traits that a caption names, as clear_traits has them; 0 for one left out
 
     def fits(self, digits: Int[Tensor, "n"], clear: Int[Tensor, "n 6"]) -> Bool[Tensor, "images captions"]:
         """Whether a caption is true of a glyph: the same digit, and every trait that it names."""
@@ -148,14 +143,8 @@ def write_captions(
 ) -> GlyphCaptions:
     """A true caption for each glyph: a written template, or its clear traits in any order and number.
 
-    Args:
-        digits: what the glyphs show.
-        clear: their traits, as :func:`clear_traits` has them.
-        captions: the table of :func:`digit_captions`.
-        generator: the only source of randomness.
-        numerals: share of captions that spell the digit as a numeral.
-        templates: share of written templates.
-        named: chance that a clear trait is named.
+    ``clear`` as :func:`clear_traits` has it, ``captions`` from :func:`digit_captions`, the three shares as in
+    ``TinyRecipe``.
     """
     n, n_traits = clear.shape
     spelled = torch.rand(n, generator=generator) < numerals

@@ -20,9 +20,8 @@ from fedcopl_lab.data import Dataset, load_dataset, load_manifest, resized, seen
 from fedcopl_lab.extras.embedded import captions
 from fedcopl_lab.extras.embedded.captions import DIGIT_WORDS, PHOTO_SETS, TEMPLATES, ZERO_SHOT_TEMPLATE
 from fedcopl_lab.extras.embedded.glyphs import HELD_OUT_FACES, TRAIN_FACES, Distortion, draw_glyphs
-from fedcopl_lab.extras.embedded.photos import PhotoPool
+from fedcopl_lab.extras.embedded.photos import TAILS, PhotoPool
 from fedcopl_lab.extras.embedded.recipes import MiniRecipe, TextRecipe
-from fedcopl_lab.extras.embedded.seen_draw import TAILS
 from fedcopl_lab.models.checkpoint import model_config
 from fedcopl_lab.models.clip import MINI, MINI_TRAITS, PHOTO_MODELS, CLIPBundle, load_clip
 from fedcopl_lab.models.towers import both_features
@@ -47,23 +46,19 @@ class Accuracy:
 
 
 def evaluate_tiny(clip: CLIPBundle, templates: tuple[str, ...] = (ZERO_SHOT_TEMPLATE,)) -> list[Accuracy]:
-    """Zero-shot accuracy on all 1,797 handwritten digits of scikit-learn, for each caption template.
-
-    Args:
-        clip: a frozen model, on the CPU; the digits are enlarged to its size.
-        templates: captions with one ``{}`` for the digit's word.
+    """Zero-shot accuracy on all 1,797 handwritten digits of scikit-learn, for each caption with ``{}`` for the word.
 
     >>> evaluate_tiny(lab.load_clip("tiny"))[0].per_class[0] > 0.2
     True
     """
     digits = load_dataset("digits")
-    features = _image_features(clip, resized(digits.images, clip.image_size), at_once=256)
+    features = image_features(clip, resized(digits.images, clip.image_size), at_once=256)
     return [_accuracy(clip, features, digits.labels, template, DIGIT_WORDS) for template in templates]
 
 
 def evaluate_photos(clip: CLIPBundle, dataset: Dataset) -> Accuracy:
     """Accuracy on a data set's test images with the set's own template, before any training of prompts."""
-    features = _image_features(clip, dataset.images[dataset.test_indices], at_once=512)
+    features = image_features(clip, dataset.images[dataset.test_indices], at_once=512)
     return _accuracy(clip, features, dataset.test_labels, dataset.template, dataset.class_names)
 
 
@@ -72,7 +67,7 @@ def _held_out_accuracy(clip: CLIPBundle, distortion: Distortion, patches: bool =
     generator = torch_generator(0, "tiny-held-out")
     glyphs = draw_glyphs(_HELD_OUT_GLYPHS, generator, faces=HELD_OUT_FACES, distortion=distortion)
     images = resized(glyphs.pixels, clip.image_size)
-    features = mean_patches(clip, images) if patches else _image_features(clip, images, at_once=256)
+    features = mean_patches(clip, images) if patches else image_features(clip, images, at_once=256)
     return _accuracy(clip, features, glyphs.labels, ZERO_SHOT_TEMPLATE, DIGIT_WORDS).overall
 
 
@@ -83,7 +78,8 @@ def mean_patches(clip: CLIPBundle, images: UInt8[Tensor, "n 3 h w"]) -> Float[Te
 
 
 @torch.no_grad()
-def _image_features(clip: CLIPBundle, images: UInt8[Tensor, "n 3 h w"], at_once: int) -> Float[Tensor, "n width"]:
+def image_features(clip: CLIPBundle, images: UInt8[Tensor, "n 3 h w"], at_once: int) -> Float[Tensor, "n width"]:
+    """Unit features, so many images in a forward pass."""
     parts = images.split(at_once)
     return torch.cat([clip.model.encode_image(clip.to_input(part), normalize=True) for part in parts])
 
@@ -163,7 +159,7 @@ def held_out_accuracy(clip: CLIPBundle, held_out: PhotoPool) -> dict[str, float]
     found = {}
     for place, name in enumerate(PHOTO_SETS):
         own, manifest = held_out[held_out.sets == place], load_manifest(name)
-        features = _image_features(clip, own.images, at_once=512)
+        features = image_features(clip, own.images, at_once=512)
         found[name] = _accuracy(clip, features, own.labels, manifest.template, manifest.classes).overall
     return found
 
@@ -232,15 +228,10 @@ def _of_traits() -> dict[str, Any]:
 
 
 def _render(template: str, values: dict[str, Any]) -> str:
-    environment = Environment(
-        undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True, loader=FunctionLoader(_source)
-    )
+    loader = FunctionLoader(lambda name: resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True, loader=loader)
     formats = {"thousands": "{:,}", "short": "{:g}"}
     environment.filters |= {name: form.format for name, form in formats.items()}
     shares = {"percent": "{:.1f} %", "whole": "{:.0f} %", "number": "{:.0f}"}
     environment.filters |= {name: lambda share, form=form: form.format(100 * share) for name, form in shares.items()}
     return environment.get_template(template).render(values)
-
-
-def _source(name: str) -> str:
-    return resources.files("fedcopl_lab.extras.embedded").joinpath(name).read_text(encoding="utf-8")

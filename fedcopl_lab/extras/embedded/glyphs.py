@@ -65,18 +65,12 @@ class Distortion:
 
 @dataclass(frozen=True)
 class GlyphBatch:
-    """Distorted glyphs as 8×8 block counts.
+    """Distorted glyphs as 8×8 block counts."""
 
-    Attributes:
-        images: ink per block, 0..16.
-        labels: the digit each image shows.
-        faces: the index of the face it was drawn from.
-        traits: how it was bent, one column for each of :data:`TRAITS`; slant and turn lean to the right above 0.
-    """
-
-    images: UInt8[Tensor, "n 8 8"]
-    labels: Int[Tensor, "n"]
-    faces: Int[Tensor, "n"]
+    images: UInt8[Tensor, "n 8 8"]  # ink per block, 0..16
+    labels: Int[Tensor, "n"]  # the digit each image shows
+    faces: Int[Tensor, "n"]  # the index of the face it was drawn from
+    # how it was bent, one column for each of TRAITS; slant and turn lean to the right above 0
     traits: Float[Tensor, "n 6"]
 
     @property

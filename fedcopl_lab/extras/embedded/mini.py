@@ -1,33 +1,53 @@
 """Training of `mini`: epochs that survive a kill, then weights, card and manifest."""
 
+import json
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import open_clip
 import torch
-from jaxtyping import Float
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as save_safetensors
 from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from tqdm.auto import tqdm
 
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._files import check_writable, write_atomic
 from fedcopl_lab._threads import torch_threads
 from fedcopl_lab.data import draw_weak, weak_view
 from fedcopl_lab.extras.embedded.captions import PHOTO_SETS
-from fedcopl_lab.extras.embedded.cards import photo_card
+from fedcopl_lab.extras.embedded.cards import image_features, photo_card
 from fedcopl_lab.extras.embedded.photos import Curriculum, PhotoPool, draw_captions, log_shares, photo_loss, photo_pool
 from fedcopl_lab.extras.embedded.recipes import MiniRecipe
-from fedcopl_lab.extras.embedded.state import TrainingState, find_state, restore, state_tensors, write_state
 from fedcopl_lab.extras.embedded.training import MAX_LOG_SCALE, TrainedModel, decay_groups, finished, write_model
-from fedcopl_lab.models.checkpoint import build_clip, check_writable
+from fedcopl_lab.models.checkpoint import build_clip
 from fedcopl_lab.models.clip import MINI, bundle
 from fedcopl_lab.models.towers import PatchDropout
 from fedcopl_lab.seeding import derived_seed, torch_generator
 
-_IMAGES = 512  # images of one forward pass when nothing is trained
+LAST = "last.safetensors"
+"""The newest state of a training: one file per epoch, whole or not at all."""
+
+
+@dataclass(frozen=True, repr=False)
+class TrainingState:
+    """Where a training stands; batches and views follow from the seed and the epoch."""
+
+    recipe: MiniRecipe
+    epoch: int  # completed epochs
+    per_epoch: int  # steps of an epoch
+    tensors: Mapping[str, Tensor]  # of model and optimisers, by name
+    curve: tuple[Mapping[str, float], ...] = ()  # what was measured after each epoch
+    seconds: float = 0.0  # time spent so far
+
+    def __repr__(self) -> str:
+        return f"TrainingState(epoch={self.epoch} of {self.recipe.epochs})"
 
 
 def train_mini(
@@ -37,12 +57,6 @@ def train_mini(
 
     The state is written to ``state/`` in that folder after each epoch, with ``curve.csv``: called again with the
     same recipe, training goes on there and ends with the same bytes as one that was never stopped.
-
-    Args:
-        recipe: everything that decides the weights.
-        out_dir: folder for the results and the state.
-        progress: show a progress bar.
-        root: folder with the data sets, as ``load_dataset`` takes it.
 
     Raises:
         FedCoPLError: a set is not there, the folder cannot be written, or it holds the state of another recipe.
@@ -113,17 +127,34 @@ class Trainer:
         with torch.no_grad():
             texts = self.model.encode_text(captions.rows[0], normalize=True)
             for place, name in enumerate(PHOTO_SETS):
-                own = held[held.sets == place]
-                first, end = captions.spans[name]
-                right = self._features(own) @ texts[first:end].T
-                found[f"held_out_{name}"] = _class_mean(right.argmax(dim=1) == own.labels, own.labels)
+                own, (first, end) = held[held.sets == place], captions.spans[name]
+                shares = []
+                if len(own):
+                    scores = image_features(self.clip, own.images, at_once=512) @ texts[first:end].T
+                    right = (scores.argmax(dim=1) == own.labels).double()
+                    shares = [right[own.labels == label].mean() for label in own.labels.unique()]
+                found[f"held_out_{name}"] = float(torch.stack(shares).mean()) if shares else math.nan
         self.model.train()
         return found
 
-    def _features(self, images: PhotoPool) -> Float[Tensor, "n width"]:
-        parts = images.images.split(_IMAGES) if len(images) else ()
-        found = [self.model.encode_image(self.clip.to_input(part), normalize=True) for part in parts]
-        return torch.cat(found) if found else torch.zeros(0, int(self.model.text_projection.shape[1]))
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that a step changes, by name."""
+        tensors = {f"model/{name}": value for name, value in self.model.state_dict().items()}
+        for kind, optimiser in self.optimisers.items():
+            for place, values in optimiser.state_dict()["state"].items():
+                tensors |= {f"{kind}/{place}/{name}": value for name, value in values.items()}
+        return {name: value.detach().clone().contiguous() for name, value in tensors.items()}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Put what :meth:`tensors` gave back into model and optimisers."""
+        self.model.load_state_dict({name[6:]: value for name, value in tensors.items() if name.startswith("model/")})
+        for kind, optimiser in self.optimisers.items():
+            found: dict[int, dict[str, Tensor]] = {}
+            for name, value in tensors.items():
+                if name.startswith(f"{kind}/"):
+                    _, place, field = name.split("/")
+                    found.setdefault(int(place), {})[field] = value
+            optimiser.load_state_dict({**optimiser.state_dict(), "state": found})
 
 
 def fit(
@@ -135,11 +166,11 @@ def fit(
     the state it ended in.
     """
     recipe, trainer = curriculum.recipe, Trainer(curriculum)
-    state = find_state(folder, recipe, curriculum.per_epoch)
+    state = _find_state(folder, recipe, curriculum.per_epoch)
     if state is None:
         state = TrainingState(recipe, 0, curriculum.per_epoch, {})
     else:
-        restore(state.tensors, trainer.model, trainer.optimisers)
+        trainer.restore(state.tensors)
     with torch_threads(recipe.threads):
         for number in range(state.epoch, recipe.epochs if until is None else min(until, recipe.epochs)):
             start = time.perf_counter()
@@ -149,11 +180,11 @@ def fit(
             state = replace(
                 state,
                 epoch=number + 1,
-                tensors=state_tensors(trainer.model, trainer.optimisers),
+                tensors=trainer.tensors(),
                 curve=(*state.curve, row | {"minutes": seconds / 60}),
                 seconds=seconds,
             )
-            write_state(folder, state)
+            _write_state(folder, state)
     return trainer.model, state
 
 
@@ -170,6 +201,29 @@ def _optimisers(model: open_clip.CLIP, recipe: MiniRecipe) -> Mapping[str, torch
     return {"matrices": muon, "others": rest}
 
 
-def _class_mean(right: Tensor, labels: Tensor) -> float:
-    shares = [right[labels == label].double().mean() for label in labels.unique()]
-    return float(torch.stack(shares).mean()) if shares else math.nan
+def _write_state(folder: Path, state: TrainingState) -> None:
+    """Write the state, and the curve as ``curve.csv``."""
+    note = asdict(replace(state, tensors={}))
+    del note["tensors"]
+    write_atomic(folder / LAST, save_safetensors(dict(state.tensors), metadata={"state": json.dumps(note)}))
+    rows = [",".join(f"{value:.6g}" for value in row.values()) for row in state.curve]
+    write_atomic(folder / "curve.csv", "\n".join([",".join(state.curve[0]), *rows]) + "\n")
+
+
+def _find_state(folder: Path, recipe: MiniRecipe, per_epoch: int) -> TrainingState | None:
+    """The state that a training can go on from; None when the folder holds none, an error when of another recipe."""
+    path = folder / LAST
+    if not path.is_file():
+        return None
+    try:
+        with safe_open(path, framework="pt") as file:
+            note: dict[str, Any] = json.loads(file.metadata()["state"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+        note |= {"recipe": MiniRecipe(**note["recipe"]), "curve": tuple(note["curve"])}
+        found = TrainingState(**note, tensors=tensors)
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        raise FedCoPLError(f"{path} is no state of a training ({error}); remove it to begin again") from error
+    if (found.recipe, found.per_epoch) != (recipe, per_epoch):
+        remedy = "go on with that recipe or choose another folder"
+        raise FedCoPLError(f"the state in {folder} is of {found.recipe}, expected {recipe}; {remedy}")
+    return found

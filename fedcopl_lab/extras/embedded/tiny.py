@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from tqdm.auto import tqdm
 
+from fedcopl_lab._files import check_writable
 from fedcopl_lab._threads import torch_threads
 from fedcopl_lab.data import resized
 from fedcopl_lab.extras.embedded.captions import clear_traits, digit_captions, write_captions
@@ -17,7 +18,7 @@ from fedcopl_lab.extras.embedded.cards import make_card
 from fedcopl_lab.extras.embedded.glyphs import GlyphBatch, draw_glyphs
 from fedcopl_lab.extras.embedded.recipes import TinyRecipe
 from fedcopl_lab.extras.embedded.training import OneCycle, TrainedModel, loaded, write_model
-from fedcopl_lab.models.checkpoint import build_clip, check_writable, checkpoint_bytes, model_config
+from fedcopl_lab.models.checkpoint import build_clip, checkpoint_bytes, model_config
 from fedcopl_lab.models.clip import bundle
 from fedcopl_lab.models.towers import both_features
 from fedcopl_lab.seeding import derived_seed, torch_generator
@@ -75,13 +76,7 @@ def _train(name: str, recipe: TinyRecipe, progress: bool) -> bytes:
 
 
 def train_tiny(recipe: TinyRecipe, out_dir: Path | str, progress: bool = True, *, name: str = "tiny") -> TrainedModel:
-    """Train an embedded model from printed glyphs and write weights, card and manifest to a folder.
-
-    Args:
-        recipe: everything that decides the weights.
-        out_dir: folder for ``NAME.safetensors``, ``NAME.card.json``, ``NAME.md`` and ``NAME.toml``.
-        progress: show a progress bar.
-        name: which of the embedded architectures.
+    """Train `tiny` or the relative ``name`` on printed glyphs; write weights, card, page and manifest to a folder.
 
     Raises:
         FedCoPLError: the folder cannot be written.

@@ -12,9 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from fedcopl_lab._files import write_atomic
 from fedcopl_lab.extras.embedded.captions import Captions
 from fedcopl_lab.extras.embedded.cards import card_files
-from fedcopl_lab.models.checkpoint import checkpoint_bytes, clip_from_bytes, write_checkpoint
+from fedcopl_lab.models.checkpoint import checkpoint_bytes, clip_from_bytes
 from fedcopl_lab.models.clip import MINI, CLIPBundle, bundle
 
 MAX_LOG_SCALE = math.log(100)
@@ -79,5 +80,7 @@ def loaded(name: str, content: bytes) -> CLIPBundle:
 
 def write_model(folder: Path, trained: CLIPBundle, content: bytes, card: dict[str, Any]) -> TrainedModel:
     """Write weights, card, page and manifest."""
-    write_checkpoint(folder, {f"{trained.name}.safetensors": content, **card_files(card)})
+    write_atomic(folder / f"{trained.name}.safetensors", content)
+    for name, text in card_files(card).items():
+        write_atomic(folder / name, text)
     return TrainedModel(trained, folder, card)

@@ -1,16 +1,18 @@
-"""Training of `mini-traits`: beside the frozen image tower of `mini`, a text tower learns what captions say."""
+"""Training of `mini-traits`: beside `mini`'s frozen image tower, a text tower learns to say how photographs look."""
 
 import time
 from pathlib import Path
 
 import open_clip
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torchvision.transforms.v2 import functional as change
 from tqdm.auto import tqdm
 
+from fedcopl_lab._files import check_writable
 from fedcopl_lab._threads import torch_threads
 from fedcopl_lab.data import draw_weak, weak_view
 from fedcopl_lab.extras.embedded.captions import (
@@ -23,13 +25,17 @@ from fedcopl_lab.extras.embedded.captions import (
     true_of,
 )
 from fedcopl_lab.extras.embedded.cards import held_out_accuracy, photo_card
-from fedcopl_lab.extras.embedded.photo_traits import changed_photos, clear_photo_traits, draw_traits
 from fedcopl_lab.extras.embedded.photos import PhotoPool, held_out_mask, log_shares, photo_pool, whole_batches
 from fedcopl_lab.extras.embedded.recipes import TextRecipe
 from fedcopl_lab.extras.embedded.training import OneCycle, TrainedModel, finished, write_model
-from fedcopl_lab.models.checkpoint import build_clip, check_writable, model_config
+from fedcopl_lab.models.checkpoint import build_clip, model_config
 from fedcopl_lab.models.clip import MINI, MINI_TRAITS, CLIPBundle, load_clip
 from fedcopl_lab.seeding import derived_seed, torch_generator
+
+_BLUR = [5, 5]  # pixels of the kernel
+_SMALLEST = 8  # pixels of a close photograph's part that is left
+
+Values = dict[str, float]
 
 
 def train_traits(
@@ -37,11 +43,7 @@ def train_traits(
 ) -> TrainedModel:
     """Train `mini-traits` from `mini` in the package and write weights, card and manifest to a folder.
 
-    Args:
-        recipe: everything that decides the text tower.
-        out_dir: folder for the results.
-        progress: show a progress bar.
-        root: folder with the data sets, as ``load_dataset`` takes it.
+    ``root`` is the folder with the data sets, as ``load_dataset`` takes it.
 
     Raises:
         FedCoPLError: a set is not there, it has fewer images than a batch, or the folder cannot be written.
@@ -66,17 +68,8 @@ def learn_texts(
     fit whose traits it has. So words before the class carry meaning, as in CLIP, and a learned prompt can say how
     photographs look.
 
-    Args:
-        first: gives the image tower; it is not changed.
-        train: images to train on.
-        recipe: everything else.
-        progress: show a progress bar.
-
-    Returns:
-        The model, with only the vocabulary rows that captions use, and these captions.
-
-    Raises:
-        FedCoPLError: fewer images than a batch.
+    ``first`` gives the image tower and is not changed. Returns the model, with only the vocabulary rows that captions
+    use, and these captions. Fewer images than a batch are an error.
     """
     per_epoch = whole_batches(len(train), recipe.batch_size)
     captions = trait_captions(int(model_config(MINI_TRAITS)["text_cfg"]["context_length"]))
@@ -162,3 +155,45 @@ def trait_loss(
         true = fits[rows].to(right.dtype)
         total = total - (right * true / true.sum(dim=1, keepdim=True)).sum()
     return total / len(batch)
+
+
+def draw_traits(chance: float, generator: torch.Generator) -> Values:
+    """One value for each trait, drawn from its range with that chance, otherwise its usual one."""
+    found = {}
+    for trait, told in PHOTO_TRAITS.items():
+        where, coin = torch.rand(2, generator=generator).tolist()
+        low, high = told["range"]
+        found[trait] = low + (high - low) * where if coin < chance else told["usual"]
+    return found
+
+
+def clear_photo_traits(values: Values) -> Int[Tensor, "5"]:
+    """Which traits are plain to see: -1 for little, 1 for much, 0 for neither.
+
+    >>> clear_photo_traits({"zoom": 0.0, "blur": 1.0, "contrast": 0.0, "light": -1.0, "grain": 8.0}).tolist()
+    [0, 1, 0, -1, 0]
+    """
+    bounds = {trait: told["clear"] for trait, told in PHOTO_TRAITS.items()}
+    return torch.tensor([(values[trait] > high) - (values[trait] < low) for trait, (low, high) in bounds.items()])
+
+
+def changed_photos(
+    images: UInt8[Tensor, "n 3 h w"], values: Values, generator: torch.Generator
+) -> UInt8[Tensor, "n 3 h w"]:
+    """The photographs with these traits; light, contrast and zoom are powers of two, blur and grain deviations."""
+    side = images.shape[-1]
+    part = max(_SMALLEST, round(side / 2 ** values["zoom"]))
+    if part > side:
+        before = (part - side) // 2
+        after = part - side - before
+        images = change.pad(images, [before, before, after, after], padding_mode="reflect")
+    elif part < side:
+        images = change.center_crop(images, [part, part])
+    if part != side:
+        images = change.resize(images, [side, side], antialias=True)
+    if values["blur"] > 0.05:
+        images = change.gaussian_blur(images, _BLUR, [values["blur"]] * 2)
+    images = change.adjust_contrast(images, 2 ** values["contrast"])
+    images = change.adjust_brightness(images, 2 ** values["light"])
+    grain = values["grain"] * torch.randn(images.shape, generator=generator)
+    return (images.float() + grain).clamp(0, 255).round().to(torch.uint8)

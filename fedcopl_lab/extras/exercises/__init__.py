@@ -91,7 +91,8 @@ def check(name: str, mine: Callable[..., Any], cases: int = 200, seed: int = 0) 
         expected = exercise.reference(**arguments)
         found, right = _tried(exercise, mine, arguments, expected)
         if not right:
-            wrong.append((sum(_numbers(one) for one in arguments.values()), arguments, expected, found))
+            size = sum(one.numel() if isinstance(one, Tensor) else 1 for one in arguments.values())
+            wrong.append((size, arguments, expected, found))
     if not wrong:
         return Checked(name, cases, 0, {})
     _, arguments, expected, found = min(wrong, key=lambda case: case[0])
@@ -120,10 +121,6 @@ def _close(found: Any, expected: Tensor) -> bool:
         return bool(same and torch.allclose(torch.as_tensor(found).double(), expected.double(), rtol=1e-4, atol=1e-5))
     except (TypeError, ValueError, RuntimeError):
         return False
-
-
-def _numbers(value: Any) -> int:
-    return value.numel() if isinstance(value, Tensor) else 1
 
 
 def _plain(value: Any) -> Any:

@@ -17,21 +17,13 @@ Hint = tuple[Callable[[Arguments], bool], str]
 
 @dataclass(frozen=True)
 class Exercise:
-    """One step to be written.
+    """One step to be written."""
 
-    Attributes:
-        task: what the function takes and gives, in one sentence.
-        draw: random numbers -> the arguments of one case, by name.
-        reference: the same function in plain loops.
-        answer: what a function returned -> the tensors that are compared.
-        hints: (which cases, what to think of); all that fit are shown.
-    """
-
-    task: str
-    draw: Callable[[torch.Generator], Arguments]
-    reference: Callable[..., tuple[Tensor, ...]]
-    answer: Callable[[Any], tuple[Tensor, ...]]
-    hints: tuple[Hint, ...]
+    task: str  # what the function takes and gives, in one sentence
+    draw: Callable[[torch.Generator], Arguments]  # random numbers -> the arguments of one case, by name
+    reference: Callable[..., tuple[Tensor, ...]]  # the same function in plain loops
+    answer: Callable[[Any], tuple[Tensor, ...]]  # what a function returned -> the tensors that are compared
+    hints: tuple[Hint, ...]  # (which cases, what to think of); all that fit are shown
 
 
 def _whole(generator: torch.Generator, low: int, high: int) -> int:

@@ -10,10 +10,9 @@ __getattr__, __dir__ = lazy_names(
     {
         **dict.fromkeys(("Answer", "Letter"), "fedcopl_lab.methods.protocol"),
         **dict.fromkeys(("ClientImages", "Terms", "check_federable", "client_folder", "split"), "._federation_files"),
-        **dict.fromkeys(("Member", "open_member"), "._member"),
+        **dict.fromkeys(("Journal", "Member", "open_member"), "._member"),
         **dict.fromkeys(("Loopback", "serve"), "._serve"),
         **dict.fromkeys(("VirtualClients", "measure_virtual", "virtual_terms"), "._virtual"),
-        "Journal": "._journal",
         "collect": "._collect",
     },
 )

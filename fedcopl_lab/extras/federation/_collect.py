@@ -8,8 +8,7 @@ from fedcopl_lab._errors import FedCoPLError, StoreError
 from fedcopl_lab._threads import torch_threads
 from fedcopl_lab.engine import begin, run_rounds, starting_state
 from fedcopl_lab.extras.federation._federation_files import ClientImages, Terms
-from fedcopl_lab.extras.federation._journal import Journal
-from fedcopl_lab.extras.federation._member import digest_of
+from fedcopl_lab.extras.federation._member import Journal, digest_of
 from fedcopl_lab.methods import ClientHalf, Method, PromptMethod, RoundResult
 from fedcopl_lab.methods.protocol import Answer, Exchange, Expected, Letter
 from fedcopl_lab.store import Run, Store
@@ -52,12 +51,7 @@ def collect(server: Path | str, clients: Sequence[Path | str], store: Store | No
 
 
 class FromJournals(Exchange):
-    """Answers each letter with what the client entered when it got that very letter.
-
-    Args:
-        clients: client halves whose entries are in journals, by number.
-        key: of the run.
-    """
+    """Answers each letter with what the client, whose entries are in a journal, entered when it got that letter."""
 
     def __init__(self, clients: Mapping[int, ClientHalf], key: str) -> None:
         super().__init__()
@@ -125,7 +119,7 @@ def _check_whole(log: Run) -> None:
 
 def _journals(terms: Terms, folders: Sequence[Path | str]) -> dict[int, Journal]:
     found = {ClientImages.read(Path(one)).client: Journal(Path(one) / "journal") for one in folders}
-    missing = sorted(set(range(terms.n_clients)) - set(found))
+    missing = sorted(set(range(terms.config.n_clients)) - set(found))
     if missing:
-        raise FedCoPLError(f"the folders of clients {missing} are missing; give all {terms.n_clients}")
+        raise FedCoPLError(f"the folders of clients {missing} are missing; give all {terms.config.n_clients}")
     return dict(sorted(found.items()))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError, StoreError
-from fedcopl_lab._files import read_json, read_tensors, to_json, write_atomic
+from fedcopl_lab._files import read_json, read_tensors, tensor_bytes, to_json, write_atomic
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig, config_from
 from fedcopl_lab.data import ChannelStatistics, Dataset, Federation, Shard, load_manifest
@@ -26,35 +26,24 @@ _TERMS, _CLIENT, _IMAGES = "federation.json", "client.json", "images.safetensors
 
 @dataclass(frozen=True, repr=False)
 class ClientImages:
-    """What one client holds.
+    """What one client holds."""
 
-    Attributes:
-        client: its number.
-        shard: its training, test and labelled positions in the whole data set.
-        positions: of ``pixels``, rising, [n].
-        pixels: uint8, [n, 3, h, w].
-        labels: the classes that the client knows, else :data:`UNKNOWN`, [n].
-    """
-
-    client: int
-    shard: Shard
-    positions: Tensor
-    pixels: Tensor
-    labels: Tensor
+    client: int  # its number
+    shard: Shard  # its training, test and labelled positions in the whole data set
+    positions: Tensor  # of ``pixels``, rising, [n]
+    pixels: Tensor  # uint8, [n, 3, h, w]
+    labels: Tensor  # the classes that the client knows, else UNKNOWN, [n]
 
     def write(self, folder: Path) -> None:
         """Put them into a folder."""
-        from safetensors.torch import save
-
-        parts = {name: part.tolist() for name, part in vars(self.shard).items() if part is not None}
+        parts = {name: part.tolist() for name, part in self.shard.parts.items()}
         write_atomic(folder / _CLIENT, to_json({"client": self.client, **parts}))
         tensors = {"positions": self.positions, "pixels": self.pixels.contiguous(), "labels": self.labels}
-        write_atomic(folder / _IMAGES, save(tensors))
+        write_atomic(folder / _IMAGES, tensor_bytes(tensors))
 
     def renumbered(self) -> "ClientImages":
         """The same images at positions 0, 1, 2, …, which say nothing about the whole data set."""
-        old = {name: part for name, part in vars(self.shard).items() if part is not None}
-        new = {name: np.searchsorted(self.positions.numpy(), part) for name, part in old.items()}
+        new = {name: np.searchsorted(self.positions.numpy(), part) for name, part in self.shard.parts.items()}
         return replace(self, shard=Shard(**new), positions=torch.arange(len(self.positions)))
 
     @classmethod
@@ -62,8 +51,7 @@ class ClientImages:
         """Those of a folder."""
         parts = read_json(folder / _CLIENT)
         client = parts.pop("client")
-        shard = Shard(**{name: np.asarray(part, dtype=np.int64) for name, part in parts.items()})
-        return cls(client=client, shard=shard, **read_tensors(folder / _IMAGES))
+        return cls(client=client, shard=Shard(**parts), **read_tensors(folder / _IMAGES))
 
     def __repr__(self) -> str:
         return f"ClientImages(client {self.client}: {self.shard})"
@@ -71,31 +59,20 @@ class ClientImages:
 
 @dataclass(frozen=True, repr=False)
 class Terms:
-    """What the server and every client know of a run.
+    """What the server and every client know of a run."""
 
-    Attributes:
-        config: the run.
-        key: its run key.
-        class_names: of the data set.
-        template: of the data set, for zero-shot scores.
-        image_shape: of one image, (3, h, w).
-        n_images: length of the data set that positions point into.
-        n_train: training images of all clients.
-        statistics: (mean, deviation) of training and of test images, three channels each; SAGE only.
-        aligned: clients place their images where they are in the whole data set, for the bytes of one process.
-        secret_noise: clients draw the noise on their counts from their own machine's randomness.
-    """
-
-    config: RunConfig
-    key: str
-    class_names: tuple[str, ...]
-    template: str
-    image_shape: tuple[int, ...]
-    n_images: int
-    n_train: int
+    config: RunConfig  # the run
+    key: str  # its run key
+    class_names: tuple[str, ...]  # of the data set
+    template: str  # of the data set, for zero-shot scores
+    image_shape: tuple[int, ...]  # of one image, (3, h, w)
+    n_images: int  # length of the data set that positions point into
+    n_train: int  # training images of all clients
+    # (mean, deviation) of training and of test images, three channels each; SAGE only
     statistics: tuple[tuple[Sequence[float], Sequence[float]], ...] = ()
+    # clients place their images where they are in the whole data set, for the bytes of one process
     aligned: bool = True
-    secret_noise: bool = False
+    secret_noise: bool = False  # clients draw the noise on their counts from their own machine's randomness
 
     def write(self, folder: Path) -> None:
         """Put them into a folder.
@@ -125,13 +102,8 @@ class Terms:
         values["statistics"] = tuple(tuple(pair) for pair in values["statistics"])
         return cls(**values)
 
-    @property
-    def n_clients(self) -> int:
-        """Number of clients K."""
-        return self.config.n_clients
-
     def __repr__(self) -> str:
-        return f"Terms({self.config.label}, {self.n_clients} clients)"
+        return f"Terms({self.config.label}, {self.config.n_clients} clients)"
 
     def setting(
         self, images: ClientImages | None = None, open_setting: PromptSetting | None = None
@@ -146,10 +118,10 @@ class Terms:
         dataset = self._dataset(images)
         none = np.zeros(0, dtype=np.int64)
         sage = isinstance(self.config, SageConfig)
-        shards = [Shard(none, none, none if sage else None)] * self.n_clients
+        shards = [Shard(none, none, none if sage else None)] * self.config.n_clients
         if images is not None:
             shards[images.client] = images.shard
-        federation = Federation(dataset, tuple(shards), "iid", self.n_clients, None, None, 0, "paper", 0)
+        federation = Federation(dataset, tuple(shards), "iid", self.config.n_clients, None, None, 0, "paper", 0)
         if isinstance(self.config, PromptConfig):
             if open_setting is not None:
                 return open_setting.holding(dataset, federation)

@@ -15,8 +15,7 @@ from fedcopl_lab.data import Shard, load_manifest
 from fedcopl_lab.engine import peak_bytes
 from fedcopl_lab.extras.embedded.glyphs import draw_glyphs
 from fedcopl_lab.extras.federation._federation_files import ClientImages, Terms, check_federable, client_folder
-from fedcopl_lab.extras.federation._journal import Journal
-from fedcopl_lab.extras.federation._member import Member
+from fedcopl_lab.extras.federation._member import Journal, Member
 from fedcopl_lab.extras.federation._serve import serve
 from fedcopl_lab.methods import PromptSetting
 from fedcopl_lab.methods.protocol import Answer, Letter
@@ -27,13 +26,7 @@ KEPT_ROUNDS = 2
 
 
 def virtual_terms(config: PromptConfig, folder: Path | str, n_train: int = 12, n_test: int = 4) -> Terms:
-    """The terms of a federation whose clients draw their images, written for its server.
-
-    Args:
-        config: a run on ``"digits"``; ``n_clients`` may be many thousand.
-        folder: the server's goes to ``server/`` inside it.
-        n_train: training images of each client.
-        n_test: test images of each client.
+    """The terms of a federation whose clients draw so many images each, written to ``server/`` in a folder.
 
     Raises:
         FedCoPLError: another data set than the digits.
@@ -67,13 +60,8 @@ def drawn_images(terms: Terms, client: int, n_test: int) -> ClientImages:
 class VirtualClients:
     """Carries letters to clients that are made when a letter arrives, and forgotten when they have answered.
 
-    What a client keeps is in its journal on the disk; its images are drawn again each time; the frozen model
-    is open once for all.
-
-    Args:
-        terms: from :func:`virtual_terms`.
-        folder: where the clients' journals go.
-        n_test: test images of each client.
+    What a client keeps is in its journal on the disk, in ``folder``; its images are drawn again each time; the frozen
+    model is open once for all. ``terms`` come from :func:`virtual_terms`.
     """
 
     def __init__(self, terms: Terms, folder: Path | str, n_test: int = 4) -> None:

@@ -2,30 +2,33 @@
 
 import argparse
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.cli.options import add_profile, add_settings, parse_settings
 
 if TYPE_CHECKING:
     from fedcopl_lab.config import RunConfig
 
+Command = Callable[[argparse.Namespace], int]
 TRAFFIC = ("round", "bytes_up", "bytes_down", "wire_up", "wire_down")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The verbs of ``federate`` and their options."""
-    verbs = parser.add_subparsers(metavar="VERB", dest="verb", required=True)
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
 
-    def verb(name: str, text: str, description: str | None = None) -> argparse.ArgumentParser:
+    def verb(name: str, command: Command, text: str, description: str | None = None) -> argparse.ArgumentParser:
         one = verbs.add_parser(name, help=text, description=description)
-        one.set_defaults(command=lambda options: VERBS[options.verb](options))
+        one.set_defaults(command=command)
         return one
 
     one = verb(
         "split",
+        _split,
         "write the server's and each client's own files",
         "Writes FOLDER/server and FOLDER/client-0000, …: copy each client's to its machine, and start the nodes as "
         "deployment/README.md says.",
@@ -37,6 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--secret-noise", action="store_true", help="with count_noise: noise that no seed tells")
     one = verb(
         "simulate",
+        _simulate,
         "run the federation on this machine and store it",
         "With Flower's simulation (extra cluster), or with --engine loop client after client in this process. Stores "
         "the bytes that `fedcopl-lab run` stores with clients_per_forward=1.",
@@ -45,10 +49,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--engine", choices=("flower", "loop"), default="flower")
     one.add_argument("--folder", help="where server and clients keep their files (default: a temporary one)")
     one.add_argument("--jobs", type=int, default=2, help="clients at a time (default: 2)")
-    one = verb("traffic", "a federation's rounds: who answered, bytes, faults")
+    one = verb("traffic", _traffic, "a federation's rounds: who answered, bytes, faults")
     one.add_argument("folder", help="the server's")
     one = verb(
         "collect",
+        _collect,
         "make a finished federation a stored run",
         "For experiments, where all folders can be brought together: the run's rows compare clients with each other "
         "and with true labels, which no machine of a federation can.",
@@ -57,6 +62,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     one.add_argument("clients", nargs="+", help="all clients' folders")
     one = verb(
         "virtual",
+        _virtual,
         "measure a federation of many thousand clients on this machine",
         "Clients draw printed digits from (seed, client), keep their state on disk and exist only while they answer. "
         "Prints memory, time for each letter and bytes as JSON.",
@@ -69,10 +75,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--profile", help="smoke or paper (default: $FEDCOPL_LAB_PROFILE, else smoke)")
+    add_profile(parser)
     parser.add_argument("--method", default="FedCoPL", help="a method of either paper (default: FedCoPL)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--set", action="append", default=[], dest="settings", metavar="NAME=VALUE", help="any setting")
+    add_settings(parser, "--set", "any setting")
 
 
 def _split(options: argparse.Namespace) -> int:
@@ -137,17 +143,7 @@ def _virtual(options: argparse.Namespace) -> int:
     return 0
 
 
-VERBS: Mapping[str, Callable[[argparse.Namespace], int]] = {
-    "split": _split,
-    "simulate": _simulate,
-    "traffic": _traffic,
-    "collect": _collect,
-    "virtual": _virtual,
-}
-
-
 def _config(options: argparse.Namespace) -> "RunConfig":
-    from fedcopl_lab.cli.options import parse_settings
     from fedcopl_lab.config import configure
 
     settings = {"seed": options.seed, **parse_settings(options.settings)}

@@ -11,8 +11,8 @@ import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.cli import main
 from fedcopl_lab.cli._machine import on_this_machine
-from fedcopl_lab.extras.bench import card_memory, data_sizes, measure_rates, measure_sage_rates, plan_run
-from fedcopl_lab.extras.bench.card_memory import on_card, plan_card
+from fedcopl_lab.extras.bench import data_sizes, measure_rates, measure_sage_rates, plan_run
+from fedcopl_lab.extras.bench.plan import on_card, plan_card
 from fedcopl_lab.extras.bench.rates import Rates, SageRates
 from fedcopl_lab.paper import find_items, keys_by_cell, runs_of
 
@@ -53,7 +53,7 @@ def test_plan_of_sage_counts_steps_images_and_time():
 
 
 def test_every_run_of_the_paper_profile_fits_a_card(monkeypatch):
-    monkeypatch.setattr(card_memory, "data_sizes", cache(data_sizes))
+    monkeypatch.setattr("fedcopl_lab.extras.bench.plan.data_sizes", cache(data_sizes))
     for config in {config for _, _, config in runs_of(find_items(["all"]), "paper", [0])}:
         for gigabytes in (24, 80):
             plan = plan_card(config, gigabytes)

@@ -13,11 +13,17 @@ import torch
 from fedcopl_lab import FedCoPLError, configure
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.engine import shard_of
-from fedcopl_lab.extras.cluster import leases as _lease
-from fedcopl_lab.extras.cluster.leases import holder_of, lease, run_claimed
+from fedcopl_lab.extras import cluster as _lease
+from fedcopl_lab.extras.cluster import holder_of, lease, run_claimed
 from fedcopl_lab.store import Store
 
 QUICK = {"rounds": 1, "local_epochs": 1, "n_clients": 3, "dataset": "digits:240", "scheme": "iid"}
+
+
+@pytest.fixture
+def path(tmp_path):
+    """The lease's file."""
+    return tmp_path / ".leases" / "run.json"
 
 
 def backdate(path, seconds):
@@ -57,8 +63,7 @@ def test_it_says_who_holds_it(tmp_path):
         assert (holder["host"], holder["pid"]) == (socket.gethostname(), os.getpid())
 
 
-def test_a_silent_holder_loses_it_and_does_not_take_it_along(tmp_path):
-    path = tmp_path / ".leases" / "run.json"
+def test_a_silent_holder_loses_it_and_does_not_take_it_along(tmp_path, path):
     with lease(tmp_path, "run", patience=1000.0):
         backdate(path, 900)
         with lease(tmp_path, "run", patience=1000.0) as too_early:
@@ -71,8 +76,7 @@ def test_a_silent_holder_loses_it_and_does_not_take_it_along(tmp_path):
     assert not path.exists()
 
 
-def test_the_former_holder_leaves_the_new_ones_lease_alone(tmp_path):
-    path = tmp_path / ".leases" / "run.json"
+def test_the_former_holder_leaves_the_new_ones_lease_alone(tmp_path, path):
     first = lease(tmp_path, "run", patience=1000.0)
     first.__enter__()
     backdate(path, 1200)
@@ -82,8 +86,7 @@ def test_the_former_holder_leaves_the_new_ones_lease_alone(tmp_path):
         assert holder_of(tmp_path, "run")["host"] == socket.gethostname()
 
 
-def test_a_damaged_lease_lapses_too(tmp_path):
-    path = tmp_path / ".leases" / "run.json"
+def test_a_damaged_lease_lapses_too(tmp_path, path):
     path.parent.mkdir()
     path.touch()
     with lease(tmp_path, "run", patience=1000.0) as too_early:
@@ -93,8 +96,7 @@ def test_a_damaged_lease_lapses_too(tmp_path):
         assert mine
 
 
-def test_who_judged_an_old_lease_leaves_a_quicker_workers_fresh_one(tmp_path, monkeypatch):
-    path = tmp_path / ".leases" / "run.json"
+def test_who_judged_an_old_lease_leaves_a_quicker_workers_fresh_one(tmp_path, path, monkeypatch):
     old = lease(tmp_path, "run", patience=1000.0)
     old.__enter__()
     backdate(path, 1200)
@@ -123,8 +125,7 @@ def test_the_former_holder_of_a_run_leaves_newer_states(tmp_path):
     assert int(later.load_state()["value"]) == 3
 
 
-def test_a_holder_renews_it(tmp_path):
-    path = tmp_path / ".leases" / "run.json"
+def test_a_holder_renews_it(tmp_path, path):
     with lease(tmp_path, "run", patience=0.4):
         old = path.stat().st_mtime_ns
         waiting = threading.Event()
@@ -135,8 +136,7 @@ def test_a_holder_renews_it(tmp_path):
         assert path.stat().st_mtime_ns > old
 
 
-def test_a_dead_holder_of_this_machine_is_noticed_at_once(tmp_path):
-    path = tmp_path / ".leases" / "run.json"
+def test_a_dead_holder_of_this_machine_is_noticed_at_once(tmp_path, path):
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait(60)
     with lease(tmp_path, "run"):

@@ -18,8 +18,8 @@ FAILS = """
 import json, sys
 from pathlib import Path
 from fedcopl_lab import FedCoPLError, configure
-from fedcopl_lab.extras.cluster import ray_workers as _ray
-from fedcopl_lab.extras.cluster.ray_workers import Needs, ray_sweep
+from fedcopl_lab.extras import cluster as _ray
+from fedcopl_lab.extras.cluster import Needs, ray_sweep
 from fedcopl_lab.extras.federation.flower import need
 from fedcopl_lab.store import Store
 
@@ -63,7 +63,7 @@ class SlowRay:
 
 
 def test_ray_is_started_again_once(monkeypatch):
-    from fedcopl_lab.extras.cluster import ray_workers as _ray
+    from fedcopl_lab.extras import cluster as _ray
 
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     slow = SlowRay(1)

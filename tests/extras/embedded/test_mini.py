@@ -13,10 +13,15 @@ from fedcopl_lab import FedCoPLError
 from fedcopl_lab.data import load_manifest
 from fedcopl_lab.extras.embedded.captions import COARSE, PHOTO_SETS, PHOTO_TRAITS, photo_captions, trait_captions
 from fedcopl_lab.extras.embedded.mini import finished, fit
-from fedcopl_lab.extras.embedded.photo_traits import changed_photos, clear_photo_traits
 from fedcopl_lab.extras.embedded.photos import Curriculum, PhotoPool, held_out_mask, photo_loss
 from fedcopl_lab.extras.embedded.recipes import MiniRecipe, TextRecipe
-from fedcopl_lab.extras.embedded.traits import learn_texts, trait_loss, write_photo_captions
+from fedcopl_lab.extras.embedded.traits import (
+    changed_photos,
+    clear_photo_traits,
+    learn_texts,
+    trait_loss,
+    write_photo_captions,
+)
 from fedcopl_lab.models.checkpoint import EMBEDDED_FOLDER
 from fedcopl_lab.models.towers import PatchDropout
 

@@ -14,6 +14,9 @@ __getattr__, __dir__ = lazy_names(
     __name__, {"FlowerCarrier": "._carrier", **dict.fromkeys(("client_app", "server_app", "simulate"), "._apps")}
 )
 
+HELLO = "hello"
+"""What a node is asked first: which client's files it holds."""
+
 
 def need(module: str) -> Any:
     """Import a module of the extra.

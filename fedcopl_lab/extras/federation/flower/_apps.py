@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import read_json
-from fedcopl_lab.extras.federation.flower import need
-from fedcopl_lab.extras.federation.flower._records import HELLO
+from fedcopl_lab.extras.federation.flower import HELLO, need
 
 if TYPE_CHECKING:
     from fedcopl_lab.config import RunConfig
@@ -158,7 +157,7 @@ def _answer(home: str | None, secure: bool, message: Any, context: Any) -> Any:
         return app.Message(
             app.RecordDict({HELLO: app.ConfigRecord({"client": _client_of(message, folder)})}), reply_to=message
         )
-    from fedcopl_lab.extras.federation.flower._records import answer_records, letter_of
+    from fedcopl_lab.extras.federation.flower._carrier import answer_records, letter_of
     from fedcopl_lab.extras.federation.flower._secure import secure_answer
     from fedcopl_lab.methods.protocol import Answer
 

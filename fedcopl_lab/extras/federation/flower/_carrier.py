@@ -1,15 +1,21 @@
-"""Letters by Flower: nodes are found by the client they hold, and waited for no longer than agreed."""
+"""Letters by Flower: as its records, to the nodes that hold the clients' files, no longer waited for than agreed."""
 
 import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from fedcopl_lab.extras.federation.flower import need
-from fedcopl_lab.extras.federation.flower._records import HELLO, answer_of, to_records, wire_bytes
+import torch
+from torch import Tensor
+
+from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.extras.federation.flower import HELLO, need
 from fedcopl_lab.methods.protocol import Answer, Letter
 
 ATTEMPTS = 3
 """How often a letter is sent to a node that fails at it; a client does what one letter asks only once."""
+
+_TENSORS, _HEAD, _NUMBERS = "tensors", "head", "numbers"
+_KINDS = {"score": "query", "select": "query", "evaluate": "evaluate"}  # Flower's kind of message; "train" otherwise
 
 
 class FlowerCarrier:
@@ -64,8 +70,7 @@ class FlowerCarrier:
         messages, clients = [], []
         for client, letter in letters.items():
             if client in self._nodes:
-                kind = "query" if letter.kind in ("score", "select") else letter.kind
-                kind = kind if kind in ("query", "evaluate") else "train"
+                kind = _KINDS.get(letter.kind, "train")
                 messages.append(app.Message(to_records(letter, self.key), self._nodes[client], kind))
                 clients.append(client)
         self._wire["wire_down"] += sum(map(wire_bytes, messages))
@@ -120,3 +125,58 @@ def _read(content: Any, client: int, letter: Letter) -> Answer:
 
 def _not_done(client: int, letter: Letter, why: str, delivered: bool = True) -> Answer:
     return Answer(client, letter.kind, letter.round, refusal=why, delivered=delivered)
+
+
+def to_records(letter: Letter, key: str) -> Any:
+    """A letter of the run with this key, as a Flower ``RecordDict``."""
+    return _records(letter.tensors, {"kind": letter.kind, "round": letter.round, "key": key}, {})
+
+
+def letter_of(records: Any, key: str) -> Letter:
+    """The inverse of :func:`to_records`.
+
+    Raises:
+        FedCoPLError: a letter of another run.
+    """
+    head = records[_HEAD]
+    if head["key"] != key:
+        raise FedCoPLError(f"the letter is of run {head['key']}, this client's files are of run {key}")
+    return Letter(head["kind"], int(head["round"]), _tensors(records))
+
+
+def answer_records(answer: Answer) -> Any:
+    """An answer as a Flower ``RecordDict``."""
+    head = {"client": answer.client, "kind": answer.kind, "round": answer.round, "refusal": answer.refusal}
+    return _records(answer.tensors, head, answer.numbers)
+
+
+def answer_of(records: Any) -> Answer:
+    """The inverse of :func:`answer_records`."""
+    head = records[_HEAD]
+    numbers = {name: int(value) for name, value in records[_NUMBERS].items()} if _NUMBERS in records else {}
+    return Answer(
+        int(head["client"]), str(head["kind"]), int(head["round"]), _tensors(records), numbers, str(head["refusal"])
+    )
+
+
+def wire_bytes(message: Any) -> int:
+    """Bytes of a message's content as Flower serialises it, names and shapes included."""
+    serde = need("flwr.common.serde")
+    return int(serde.recorddict_to_proto(message.content).ByteSize()) if message.has_content() else 0
+
+
+def _records(tensors: Mapping[str, Tensor], head: Mapping[str, Any], numbers: Mapping[str, int]) -> Any:
+    app = need("flwr.app")
+    arrays = {name: app.Array(value.detach().cpu().contiguous().numpy()) for name, value in tensors.items()}
+    content = {_HEAD: app.ConfigRecord(dict(head))}
+    if arrays:
+        content[_TENSORS] = app.ArrayRecord(arrays)
+    if numbers:
+        content[_NUMBERS] = app.MetricRecord(dict(numbers))
+    return app.RecordDict(content)
+
+
+def _tensors(records: Any) -> dict[str, Tensor]:
+    if _TENSORS not in records:
+        return {}
+    return {name: torch.from_numpy(array.numpy().copy()) for name, array in records[_TENSORS].items()}

@@ -1,6 +1,7 @@
 """Secure aggregation by Flower's own SecAgg+: the server learns the clients' weighted mean, and no client's prompt."""
 
 from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,7 @@ from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.extras.federation.flower import need
-from fedcopl_lab.extras.federation.flower._carrier import FlowerCarrier
-from fedcopl_lab.extras.federation.flower._records import to_records, wire_bytes
+from fedcopl_lab.extras.federation.flower._carrier import FlowerCarrier, to_records, wire_bytes
 from fedcopl_lab.methods.protocol import Answer, Letter, Mean
 
 CLIPPING = 8.0
@@ -31,12 +31,7 @@ class SecureCarrier(FlowerCarrier):
     """
 
     def mean(self, letters: Mapping[int, Letter], like: Mapping[str, Tensor], weights: Mapping[int, int]) -> Mean:
-        """The weighted mean of what some clients would send.
-
-        Args:
-            letters: by client.
-            like: tensors of the names and shapes that each would send.
-            weights: of the clients.
+        """The weighted mean of what some clients would send; ``like`` has the names and shapes of that.
 
         Raises:
             FedCoPLError: fewer than three clients at the start or in the mean, or too few that answer.
@@ -121,7 +116,7 @@ class _Protocol:
         """The nodes that take part, without instructions: the letters take their place."""
         common = need("flwr.common")
         nothing = common.FitIns(common.Parameters([], ""), {})
-        return [(_Node(node), nothing) for node in self.nodes]
+        return [(SimpleNamespace(node_id=node), nothing) for node in self.nodes]
 
     def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> tuple[None, dict[str, Any]]:
         """Takes the mean out, which the workflow puts in place of every client's result."""
@@ -143,11 +138,6 @@ class _Protocol:
         )
         context = app.Context(run_id=0, node_id=0, node_config={}, state=state, run_config={})
         return legacy.LegacyContext(context, strategy=self, client_manager=self)
-
-
-class _Node:
-    def __init__(self, node_id: int) -> None:
-        self.node_id = node_id
 
 
 class _CountingGrid:

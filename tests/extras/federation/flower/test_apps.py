@@ -35,16 +35,6 @@ def lab_key(folders):
     return read_json(folders[0] / "federation.json")["key"]
 
 
-@pytest.mark.parametrize("method", ["FedCoPL", "PromptFL"])
-def test_the_apps_store_the_bytes_of_one_process(tmp_path, small, carried, method):
-    config = small(method=method)
-    log, folders = carried(config)
-    local = lab.run(config, Store(tmp_path / "local"), progress=False)
-    assert promised_bytes(collect(folders[0], folders[1:], Store(tmp_path / "collected"))) == promised_bytes(local)
-    assert log.rows["bytes_up"].tolist() == local.rows["bytes_up"].tolist()
-    assert (log.rows["wire_up"] > log.rows["bytes_up"]).all()
-
-
 def test_a_dead_node_is_left_out(small, carried):
     log, _ = carried(small(rounds=1), dead=[(1001, 4)])  # hello, score, select; the letter to train is lost
     row = log.records()[0]
@@ -91,9 +81,9 @@ def test_a_node_speaks_for_its_own_client_alone(small, carried, monkeypatch):
 
 
 def test_an_answer_that_cannot_be_read_ends_nothing(small, carried, monkeypatch):
-    from fedcopl_lab.extras.federation.flower import _records
+    from fedcopl_lab.extras.federation.flower import _carrier
 
-    honest = _records.answer_records
+    honest = _carrier.answer_records
 
     def headless(answer):
         records = honest(answer)
@@ -101,7 +91,7 @@ def test_an_answer_that_cannot_be_read_ends_nothing(small, carried, monkeypatch)
             del records["head"]
         return records
 
-    monkeypatch.setattr(_records, "answer_records", headless)
+    monkeypatch.setattr(_carrier, "answer_records", headless)
     row = carried(small(rounds=1))[0].records()[0]
     assert row["answered"] == [0, 2]
     assert "refused: its answer cannot be read (KeyError" in row["faults"][0]["what"]

@@ -70,7 +70,7 @@ def test_simulation_stores_the_bytes_of_one_process(tmp_path, simulated, method)
     ],
 )
 def test_letters_and_answers_survive_the_records(tensors):
-    from fedcopl_lab.extras.federation.flower._records import answer_of, answer_records, letter_of, to_records
+    from fedcopl_lab.extras.federation.flower._carrier import answer_of, answer_records, letter_of, to_records
 
     letter = Letter("train", 3, tensors)
     back = letter_of(to_records(letter, "key"), "key")
@@ -83,7 +83,7 @@ def test_letters_and_answers_survive_the_records(tensors):
 
 
 def test_a_letter_of_another_run_is_refused():
-    from fedcopl_lab.extras.federation.flower._records import letter_of, to_records
+    from fedcopl_lab.extras.federation.flower._carrier import letter_of, to_records
 
     with pytest.raises(lab.FedCoPLError, match="of run one, this client's files are of run other"):
         letter_of(to_records(Letter("train", 0), "one"), "other")
