@@ -1,7 +1,7 @@
 """Weak and strong views of images, every random number drawn beforehand, and how they are normalised."""
 
 from dataclasses import dataclass, fields
-from typing import Literal, Self
+from typing import Literal, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
@@ -22,6 +22,7 @@ HOLE_SHARE = 2
 _SLOTS = 2  # operations drawn for a strong view
 _APPLIED = 0.5  # probability of each
 _GREY = 127
+_Drawn = TypeVar("_Drawn", bound="_Draws")
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,7 +32,7 @@ class _Draws:
     def __len__(self) -> int:
         return len(getattr(self, fields(self)[0].name))
 
-    def __getitem__(self, part: slice) -> Self:
+    def __getitem__(self: _Drawn, part: slice) -> _Drawn:
         return type(self)(*(getattr(self, field.name)[part] for field in fields(self)))
 
     def __repr__(self) -> str:
