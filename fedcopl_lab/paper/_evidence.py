@@ -3,6 +3,7 @@
 import ast
 import operator
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -24,6 +25,11 @@ Named = Mapping[str, Settings]
 _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv
 }  # fmt: skip
+
+
+def joined(*names: str) -> str:
+    """The name of a cell from those of its row and column; empty ones are left out."""
+    return ", ".join(filter(None, names))
 
 
 class NotTestedError(FedCoPLError):
@@ -131,10 +137,6 @@ class Evidence:
         """One number per seed from two runs of that seed, read when called."""
         return lambda: self._values(lambda rows: read(*rows), own, other)
 
-    def later(self, read: Read, **settings: Any) -> Callable[[], pd.Series]:
-        """The same as :meth:`values`, read when called."""
-        return lambda: self.values(read, **settings)
-
     def gap(
         self, read: Read, own: Settings, other: Settings, read_other: Read | None = None
     ) -> Callable[[], pd.Series]:
@@ -145,14 +147,16 @@ class Evidence:
         """What one run is ahead of the best of several rows of the same column, read when called."""
 
         def ahead() -> pd.Series:
-            best = str(self.best_other(read, others, **column).name)
+            found = {name: self.values(read, **{**row, **column}) for name, row in others.items()}
+            best = max(found, key=lambda name: float(found[name].mean()))
             return self.gap(read, {**own, **column}, {**others[best], **column})()
 
         return ahead
 
-    def in_columns(self, read: Read, columns: Named, **settings: Any) -> dict[str, pd.Series]:
-        """The same number in every column whose runs are there."""
-        return self.cells({name: self.later(read, **{**settings, **there}) for name, there in columns.items()})
+    def in_columns(self, read: Read, columns: Named, least: int = 1, **settings: Any) -> dict[str, pd.Series]:
+        """The same number in every column whose runs are there; see :meth:`cells`."""
+        wanted = {name: partial(self.values, read, **{**settings, **there}) for name, there in columns.items()}
+        return self.cells(wanted, least)
 
     def cells(self, wanted: Mapping[str, Callable[[], pd.Series]], least: int = 1) -> dict[str, pd.Series]:
         """The cells whose runs are there; the others are remembered as left out.
@@ -183,22 +187,12 @@ class Evidence:
     def sweep(self, read: Read, field: str, levels: Sequence[Any], least: int = 2, **settings: Any) -> pd.DataFrame:
         """One line per seed, one column per value of a setting that is there, for seeds that have all of them."""
         names = {f"{field} = {level}": level for level in levels}
-        found = self.cells({name: self.later(read, **{**settings, field: at}) for name, at in names.items()}, least)
+        found = self.in_columns(read, {name: {field: level} for name, level in names.items()}, least, **settings)
         return columns_of(found).rename(columns=names)
 
     def between(self, read: Read, field: str, **settings: Any) -> Callable[[Any, Any], pd.Series]:
         """The difference of a number between two values of a setting, paired over seeds."""
         return lambda one, two: self.gap(read, {**settings, field: one}, {**settings, field: two})()
-
-    def best_other(self, read: Read, rows: Named, **column: Any) -> pd.Series:
-        """The row that is best on average over the seeds; its name is the series' name.
-
-        Raises:
-            NotTestedError: one of the rows is missing, so that nothing is known about the best.
-        """
-        found = {name: self.values(read, **{**row, **column}) for name, row in rows.items()}
-        best = max(found, key=lambda name: float(found[name].mean()))
-        return found[best].rename(best)
 
     def _values(self, read: Callable[[list[Rows]], float], *wanted: Settings, of: Read | None = None) -> pd.Series:
         found: dict[int, float] = {}

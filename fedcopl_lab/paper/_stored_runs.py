@@ -65,7 +65,7 @@ class StoredRuns(Evidence):
 
     def reader(self, name: str) -> Read:
         """A reader of stored rounds; see ``statistics/_readers.py`` for the names."""
-        from fedcopl_lab.paper.statistics._readers import reader
+        from fedcopl_lab.paper.statistics._sage_readers import reader
 
         return reader(name)
 

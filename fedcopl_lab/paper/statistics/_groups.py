@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from fedcopl_lab.paper._evidence import Named, Settings
+from fedcopl_lab.paper._evidence import Named, Settings, joined
 from fedcopl_lab.paper._stored_runs import StoredRuns
 from fedcopl_lab.paper.items._fedcopl_columns import BASELINES, FEDCOPL, ZERO_SHOT, with_labels
 from fedcopl_lab.paper.items._sage_columns import BY_ALPHA, on_analysed_set
@@ -73,11 +73,7 @@ def at_alpha(runs: StoredRuns, name: str) -> Settings:
 
 def _crossed(first: Named, second: Named) -> Named:
     """Every pair, under both names; the first's settings win."""
-    return {
-        ", ".join(filter(None, (name, place))): {**there, **own}
-        for name, own in first.items()
-        for place, there in second.items()
-    }
+    return {joined(name, place): {**there, **own} for name, own in first.items() for place, there in second.items()}
 
 
 def _on_set(name: str) -> Callable[[StoredRuns], Named]:

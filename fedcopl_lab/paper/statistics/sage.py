@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fedcopl_lab.config import KAPPA_STAR
-from fedcopl_lab.paper._evidence import Named, NotTestedError, Read, Rows, Settings
+from fedcopl_lab.paper._evidence import Named, NotTestedError, Read, Rows, Settings, joined
 from fedcopl_lab.paper._intervals import columns_of, minus
 from fedcopl_lab.paper._judge import (
     Judgement,
@@ -26,7 +26,7 @@ from fedcopl_lab.paper._judge import (
 from fedcopl_lab.paper._sage_reached import WINDOW, Reached, log_speed_up, rounds_to
 from fedcopl_lab.paper._sage_rounds import THRESHOLDS
 from fedcopl_lab.paper._stored_runs import StoredRuns
-from fedcopl_lab.paper.items._sage_columns import ALL_METHODS, BY_ALPHA, SAGE_SETS, on_analysed_set
+from fedcopl_lab.paper.items._sage_columns import ALL_METHODS, BY_ALPHA, SAGE_SETS, on_analysed_set, on_sets
 from fedcopl_lab.paper.items._sage_runs import REFERENCE, compared_columns, kappas, long_runs, targets
 from fedcopl_lab.paper.statistics._groups import LPL, ONE_MODEL, SAGE, at_alpha, from_even_to_uneven
 from fedcopl_lab.paper.statistics._readers import (
@@ -200,19 +200,20 @@ def largest_lead_early(runs: StoredRuns) -> Judgement:
 
 def best_with_a_fifth_labelled(runs: StoredRuns) -> Judgement:
     """79: SAGE minus the best other method, in every column with 20 % labels."""
-    return _best(runs, _columns(runs, 0.2))
+    return _best(runs, compared_columns(runs.profile, 0.2))
 
 
 def best_with_a_tenth_labelled(runs: StoredRuns) -> Judgement:
     """80: the same with 10 % labels."""
-    return _best(runs, _columns(runs, 0.1))
+    return _best(runs, compared_columns(runs.profile, 0.1))
 
 
 def lead_independent_of_labels(runs: StoredRuns) -> Judgement:
     """81: SAGE's lead at 10 % labels minus its lead at 20 %, over the better of the one-model rows."""
 
     def leads(read: Read) -> list[pd.Series]:
-        return [pooled(_leads(runs, read, _columns(runs, share), ONE_MODEL)) for share in (0.1, 0.2)]
+        both = [compared_columns(runs.profile, share) for share in (0.1, 0.2)]
+        return [pooled(_leads(runs, read, columns, ONE_MODEL)) for columns in both]
 
     first, second = (float(values.mean()) for values in leads(last_five))
     return _with_last_round(lambda read: judge_equivalence(minus(*leads(read)))).with_notes(
@@ -222,7 +223,7 @@ def lead_independent_of_labels(runs: StoredRuns) -> Judgement:
 
 def robust_to_skew(runs: StoredRuns) -> Judgement:
     """82: what each other method loses from α = 1 to 0.1 minus what SAGE loses, with 10 % labels."""
-    columns = _columns(runs, 0.1)
+    columns = compared_columns(runs.profile, 0.1)
     pairs = {
         even.replace("α = 1", "").strip(", "): (columns[even], columns[even.replace("α = 1", "α = 0.1")])
         for even in columns
@@ -235,11 +236,7 @@ def robust_to_skew(runs: StoredRuns) -> Judgement:
         return minus(*losses)
 
     def judge(read: Read) -> Judgement:
-        cells = {
-            ", ".join(filter(None, (name, data))): partial(behind, read, row, data)
-            for name, row in RIVALS.items()
-            for data in pairs
-        }
+        cells = {joined(name, data): partial(behind, read, row, data) for name, row in RIVALS.items() for data in pairs}
         return judge_every_case(runs.cells(cells))
 
     return _with_last_round(judge)
@@ -247,11 +244,14 @@ def robust_to_skew(runs: StoredRuns) -> Judgement:
 
 def passes_the_reference_on_svhn(runs: StoredRuns) -> Judgement:
     """83: SAGE minus the fully labelled reference on SVHN with 20 % labels, at each α."""
-    columns = {name: there for name, there in _columns(runs, 0.2).items() if there.get("dataset") == SAGE_SETS["SVHN"]}
+    columns = {
+        name: there for name, there in on_sets(runs.profile).items() if there.get("dataset") == SAGE_SETS["SVHN"]
+    }
     if not columns:
         raise NotTestedError(f"about SVHN, which profile {runs.profile} does not have")
     reference = {REFERENCE: {"method": REFERENCE, "label_share": 0.1}}
-    return _with_last_round(lambda read: judge_every_case(_leads(runs, read, columns, reference)))
+    own = {**SAGE, "label_share": 0.2}
+    return _with_last_round(lambda read: judge_every_case(_leads(runs, read, columns, reference, own)))
 
 
 def _at_each_alpha(runs: StoredRuns, read: Read) -> dict[str, pd.Series]:
@@ -269,22 +269,13 @@ def _over_kappa(runs: StoredRuns, read: Read) -> pd.DataFrame:
     return runs.sweep(read, "kappa", kappas(runs.profile), least=3, **SAGE, **at_alpha(runs, "α = 1"))
 
 
-def _columns(runs: StoredRuns, share: float) -> Named:
-    return compared_columns(runs.profile, share)
-
-
 def _with_last_round(judge: Callable[[Read], Judgement]) -> Judgement:
     """The judgement on the mean of the last five rounds, with what the last round alone gives."""
     return judge(last_five).with_notes(f"After the last round alone: {judge(accuracy).text or 'no number'}.")
 
 
-def _leads(runs: StoredRuns, read: Read, columns: Named, rivals: Named) -> dict[str, pd.Series]:
-    def lead(there: Settings) -> pd.Series:
-        found = {name: runs.values(read, **{**there, **row}) for name, row in rivals.items()}
-        best = max(found, key=lambda name: float(found[name].mean()))
-        return runs.gap(read, {**there, **SAGE}, {**there, **rivals[best]})()
-
-    return runs.cells({name: partial(lead, there) for name, there in columns.items()})
+def _leads(runs: StoredRuns, read: Read, columns: Named, rivals: Named, own: Settings = SAGE) -> dict[str, pd.Series]:
+    return runs.cells({name: runs.lead(read, own, rivals, **there) for name, there in columns.items()})
 
 
 def _best(runs: StoredRuns, columns: Named) -> Judgement:
