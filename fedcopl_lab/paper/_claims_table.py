@@ -75,15 +75,8 @@ def judge(
         effect = stated if printed is None else printed.get((int(told[0]["number"]), judged.shown), math.nan)
         excludes = "" if math.isnan(effect + judged.low) else "no" if judged.low <= effect <= judged.high else "yes"
         keys = "" if judged.verdict == "not tested" else " ".join(sorted(runs.keys))
-        found.append(
-            {
-                "number": number, "claim": lines["claim"].iloc[0], "verdict": judged.verdict, "statistic": judged.text,
-                "n_seeds": judged.n_seeds, "cells": judged.cells, "k_of_m": judged.k_of_m,
-                "difference": judged.difference, "low": judged.low, "high": judged.high, "unit": judged.unit,
-                "runs": keys, "note": judged.note, "p": judged.p, "spread": judged.spread,
-                "image_error": judged.image_error, "paper_effect": effect, "excludes_paper": excludes,
-            }
-        )  # fmt: skip
+        line = {"number": number, "claim": lines["claim"].iloc[0], "statistic": judged.text, "runs": keys}
+        found.append(vars(judged) | line | {"paper_effect": effect, "excludes_paper": excludes})
     return pd.DataFrame(found, columns=VERDICT_COLUMNS)
 
 

@@ -11,8 +11,7 @@ from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import KAPPA_STAR, SAGE_METHODS
 from fedcopl_lab.methods import open_method
 from fedcopl_lab.paper import claims, collect, find_items, printed
-from fedcopl_lab.paper.items._sage_columns import RANKED, REPEATED
-from fedcopl_lab.paper.items._sage_runs import CONVERGING
+from fedcopl_lab.paper.items._sage_runs import CONVERGING, RANKED, REPEATED
 
 SAGE = find_items(["sage"])
 N_RUNS_SMOKE = 346

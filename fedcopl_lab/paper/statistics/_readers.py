@@ -1,4 +1,7 @@
-"""What claims read from a run's stored rows: accuracies in percent, and FedCoPL's labels, class counts and uploads."""
+"""What claims read from a run's stored rows: accuracies in percent, and FedCoPL's labels, class counts and uploads.
+
+Below them what the test images, the same at every seed, leave open in an accuracy.
+"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -24,6 +27,12 @@ def mean(values: Any) -> float:
 def as_floats(values: Any) -> np.ndarray:
     """Nested lists with None for a gap -> an array with NaN."""
     return np.array(values, dtype=float)
+
+
+def rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
+    """Spearman's, of the places where neither has a gap; NaN for fewer than two."""
+    there = ~np.isnan(first) & ~np.isnan(second)
+    return spearman(list(first[there]), list(second[there])) if there.sum() > 1 else math.nan
 
 
 def accuracy(rows: Rows) -> float:
@@ -225,3 +234,63 @@ READERS: Mapping[str, Read] = {
     "classes_named": from_upload(lambda true, sent: float((sent[true > 0] > 0).mean())),
 }
 """Name in ``statistics.csv`` -> one number of a run; accuracies and label accuracies in percent."""
+
+Results = list[np.ndarray]
+"""Per client, or once for all: whether each test image is right, or the share of rounds in which it is."""
+
+
+def image_error(read: Read, own: Rows, other: Rows | None = None) -> float | None:
+    """Standard error, in points, of an accuracy or of the gap between two, over draws of the test images.
+
+    Two runs with one split are compared image by image. Without another run, the accuracy counts as one of a pair
+    that are right independently of each other. Where rows have no results per image, the clients' accuracies are
+    taken as binomial shares, independent in both runs, which is too much where both err on the same images. None where
+    nothing is known, or no accuracy of the last rounds is read.
+    """
+    if read not in ACCURACIES:
+        return None
+    sides = [own] if other is None else [own, other]
+    found = [ACCURACIES[read](rows) for rows in sides]
+    if None not in found:
+        known = [results for results in found if results is not None]
+        if len(known) == 2 and [len(group) for group in known[0]] == [len(group) for group in known[1]]:
+            return _error([first - second for first, second in zip(*known, strict=True)])
+        return math.hypot(*(_error(results) for results in (known * 2)[:2]))
+    if any("n_test" not in rows[-1].get("clients", {}) for rows in sides):
+        return None
+    return math.hypot(*(_binomial(rows) for rows in (sides * 2)[:2]))
+
+
+def _last(rows: Rows) -> Results | None:
+    row = rows[-1]
+    texts = [row["right"]] if "right" in row else row.get("clients", {}).get("right")
+    return None if texts is None else [_as_array(text) for text in texts if text]
+
+
+def _last_rounds(rows: Rows) -> Results | None:
+    late = rows[-LAST_ROUNDS:]
+    if any("right" not in row for row in late):
+        return None
+    return [np.mean([_as_array(row["right"]) for row in late], axis=0)]
+
+
+ACCURACIES: dict[Read, Callable[[Rows], Results | None]] = {accuracy: _last, last_five: _last_rounds}
+"""Readers of accuracies on the shared test images -> the results behind them."""
+
+
+def _as_array(text: str) -> np.ndarray:
+    return np.array(list(text), dtype=float)
+
+
+def _error(results: Results) -> float:
+    """Of the mean over clients of each client's mean, in points."""
+    variances = [group.var(ddof=int(len(group) > 1)) / len(group) for group in results]
+    return 100 * math.sqrt(sum(variances)) / len(results)
+
+
+def _binomial(rows: Rows) -> float:
+    clients = rows[-1]["clients"]
+    right, sizes = as_floats(clients["accuracy"]), as_floats(clients["n_test"])
+    there = sizes > 0
+    variances = right[there] * (1 - right[there]) / sizes[there]
+    return 100 * math.sqrt(float(variances.sum())) / int(there.sum())

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedcopl_lab.paper._evidence import Read, Rows
-from fedcopl_lab.paper._judge import slope, spearman
+from fedcopl_lab.paper._judge import slope
 from fedcopl_lab.paper._sage_rounds import (
     client_means,
     first_third,
@@ -17,7 +17,7 @@ from fedcopl_lab.paper._sage_rounds import (
     pseudo_label_numbers,
     share_above,
 )
-from fedcopl_lab.paper.statistics._readers import READERS, as_floats, mean
+from fedcopl_lab.paper.statistics._readers import READERS, as_floats, mean, rank_correlation
 
 TAU = 0.95
 _PARTS: Mapping[str, Callable[[Sequence[Any]], Sequence[Any]]] = {"early": first_third, "late": last_third}
@@ -54,9 +54,9 @@ def curve(rows: Rows, name: str) -> list[float]:
     return as_floats([pseudo_label_numbers(row)[name] for row in rows]).tolist()
 
 
-def per_client(rows: Rows, name: str) -> list[float]:
-    """Each client's mean over the rounds it took part in; NaN for one that never did."""
-    return [mean(values) for values in zip(*(row["clients"][name] for row in rows), strict=True)]
+def per_client(rows: Rows, name: str) -> np.ndarray:
+    """Each client's mean over the rounds it took part in; NaN for one that never did, [K]."""
+    return np.array([mean(values) for values in zip(*(row["clients"][name] for row in rows), strict=True)])
 
 
 def above(model: str, threshold: float, rows: Rows) -> float:
@@ -66,9 +66,7 @@ def above(model: str, threshold: float, rows: Rows) -> float:
 
 def entropy_follows(mix_of: str, rows: Rows) -> float:
     """Rank correlation over clients of the mean entropy of p_l and the entropy of the client's classes."""
-    own, mix = np.array(per_client(rows, "local_entropy")), np.array(per_client(rows, mix_of))
-    there = ~np.isnan(own) & ~np.isnan(mix)
-    return spearman(list(own[there]), list(mix[there])) if there.sum() > 1 else math.nan
+    return rank_correlation(per_client(rows, "local_entropy"), per_client(rows, mix_of))
 
 
 def eq16_residual(sign: int, rows: Rows) -> float:

@@ -26,7 +26,7 @@ from fedcopl_lab.paper._judge import (
 from fedcopl_lab.paper._stored_runs import StoredRuns
 from fedcopl_lab.paper.items._fedcopl_columns import ALL_SPLITS, TRUE_LABELS
 from fedcopl_lab.paper.statistics._groups import JOINING, LABELLERS, ROWS, at_tenth, swept_sets
-from fedcopl_lab.paper.statistics._readers import accuracy, as_floats, client_accuracies
+from fedcopl_lab.paper.statistics._readers import accuracy, as_floats, client_accuracies, rank_correlation
 
 Row = TypeVar("Row")
 
@@ -56,16 +56,11 @@ def cpl_labels_beat_fpl(runs: StoredRuns) -> Judgement:
 
 
 def _labels_against(runs: StoredRuns, own: str, other: str) -> Judgement:
-    def ahead(read: str, least: int = 1) -> dict[str, pd.Series]:
-        return runs.cells(
-            {
-                column: runs.gap(runs.reader(read), {**LABELLERS[own], **there}, {**LABELLERS[other], **there})
-                for column, there in runs.columns().items()
-            },
-            least,
-        )
-
-    first, last, equal = ahead("first_labels"), ahead("last_labels"), ahead("equal_numbers", least=0)
+    pairs = {
+        column: ({**LABELLERS[own], **there}, {**LABELLERS[other], **there}) for column, there in runs.columns().items()
+    }
+    first, last = (runs.gaps(runs.reader(name), pairs) for name in ("first_labels", "last_labels"))
+    equal = runs.gaps(runs.reader("equal_numbers"), pairs, least=0)
     return judge_every_case(first).with_notes(
         f"Against {other} in the last label phase {pooled(last).mean():+.1f} points"
         + (f", at equal numbers {pooled(equal).mean():+.1f}." if equal else ".")
@@ -86,9 +81,8 @@ def label_accuracy_falls_with_skew(runs: StoredRuns) -> Judgement:
 def wrong_counts_do_no_harm(runs: StoredRuns) -> Judgement:
     """11: accuracy with spoilt uploads minus accuracy with the counts as they are; nothing beyond the margin lost."""
     kinds = {"each count × (1 ± 0.5)": "half", "all counts equal": "uniform", "clients shuffled": "shuffled"}
-    lost = runs.cells({name: runs.gap(accuracy, {"count_noise": kind}, {}) for name, kind in kinds.items()})
-    read = runs.reader("last_labels")
-    labels = runs.cells({name: runs.gap(read, {"count_noise": kind}, {}) for name, kind in kinds.items()})
+    pairs: dict[str, tuple[Settings, Settings]] = {name: ({"count_noise": kind}, {}) for name, kind in kinds.items()}
+    lost, labels = runs.gaps(accuracy, pairs), runs.gaps(runs.reader("last_labels"), pairs)
     said = ", ".join(f"{name} {values.mean():+.1f}" for name, values in labels.items())
     return judge_parts({name: judge_no_worse(values) for name, values in lost.items()}).with_notes(
         f"Label accuracy of the last phase: {said} points."
@@ -130,9 +124,7 @@ def wrong_labels_and_personal_prompts(runs: StoredRuns) -> Judgement:
 
     def rank_of_clients(own: Rows, zero: Rows) -> float:
         labels = as_floats(own[-1]["clients"]["label_accuracy"])
-        gain = client_accuracies(own) - client_accuracies(zero)
-        there = ~np.isnan(labels) & ~np.isnan(gain)
-        return spearman(list(labels[there]), list(gain[there])) if there.sum() > 1 else float("nan")
+        return rank_correlation(labels, client_accuracies(own) - client_accuracies(zero))
 
     def follow(labeller: str, there: Settings) -> pd.Series:
         own = {"method": "FedOTP", "labeller": labeller, **there}
@@ -159,13 +151,11 @@ def lead_grows_with_skew(runs: StoredRuns) -> Judgement:
     """20: slope of FedCoPL's lead over PromptFL + FPL from an even split to β = 0.05."""
 
     def growth(there: Settings) -> pd.Series:
-        leads = runs.cells(
-            {
-                name: runs.gap(accuracy, {**there, **skew}, {**LABELLERS["FPL"], **there, **skew})
-                for name, skew in _FROM_EVEN_TO_SKEWED.items()
-            },
-            least=3,
-        )
+        pairs = {
+            name: ({**there, **skew}, {**LABELLERS["FPL"], **there, **skew})
+            for name, skew in _FROM_EVEN_TO_SKEWED.items()
+        }
+        leads = runs.gaps(accuracy, pairs, least=3)
         order = [list(_FROM_EVEN_TO_SKEWED).index(name) for name in leads]
         return slopes(columns_of(leads), order)
 

@@ -154,7 +154,7 @@ def uploads_tell_less_than_exact_counts(runs: StoredRuns) -> Judgement:
     """45: error of the class shares read off filtered counts; exact counts have none."""
     upload_error = runs.reader("upload_error")
     noisy = runs.in_columns(upload_error, _NOISE, least=0)
-    cost = runs.cells({name: runs.gap(accuracy, own, {}) for name, own in _NOISE.items()}, least=0)
+    cost = runs.gaps(accuracy, {name: (own, {}) for name, own in _NOISE.items()}, least=0)
     said = "; ".join(
         f"{name}: error {noisy[name].mean():.0f}, accuracy {cost[name].mean():+.1f}" for name in noisy if name in cost
     )
