@@ -34,9 +34,9 @@ __all__ = ["CLAIMS_ABOUT", "GROUPS", "ITEMS", "NO_KAPPA", "PAPER_SETS", "SAGE_SE
 
 def _item(name: str, told: dict[str, Any], sentences: dict[str, str]) -> Item:
     """An item from its entry in a TOML file."""
-    fields: dict[str, Any] = {"reads": "final", "drawing": "dots", "metrics": ""} | told
-    fields |= {field: tuple(told[field]) for field in ("own", "references", "seeds", "claims") if field in told}
-    fields["metrics"] = tuple(fields["metrics"].split())
+    fields: dict[str, Any] = {"reads": "final", "drawing": "dots"} | told
+    fields |= {field: tuple(value) for field, value in told.items() if isinstance(value, list)}
+    fields["metrics"] = tuple(told.get("metrics", "").split())
     fields["differs"] = tuple(sentences.get(one, one) for one in told["differs"])
     if name in NOT_RUN:
         fields["not_run"] = NOT_RUN[name]

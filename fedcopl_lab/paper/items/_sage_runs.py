@@ -37,6 +37,7 @@ _FEW_KAPPAS = {"smoke": (2.0, 6.0, 10.0, 18.0), "mini": (2.0, 6.0, 10.0, 18.0)}
 _KAPPAS = tuple(float(value) for value in range(2, 21, 2))
 NO_KAPPA = "no κ"
 
+SAGE: Mapping[str, Settings] = {"SAGE": {"method": "SAGE"}}
 PARTS: dict[str, Settings] = {
     "FixMatch-LPL (neither)": {"method": "FixMatch-LPL"},
     "without CPG": {"method": "SAGE", "use_cpg": False},
@@ -100,16 +101,14 @@ def analysed_set(profile: str) -> str:
     return _ANALYSED.get(profile, "CIFAR-100")
 
 
-def on_analysed_set(
-    profile: str, columns: Mapping[str, Settings] = BY_ALPHA, data: str | None = None
-) -> dict[str, Settings]:
-    """The same on the one set of the analyses, whose name stays out of the columns; ``data`` names another.
+def on_analysed_set(profile: str, data: str | None = None) -> dict[str, Settings]:
+    """Each α on the one set of the analyses, whose name stays out of the columns; ``data`` names another.
 
-    >>> on_analysed_set("paper", {"α = 1": {"alpha": 1.0}})
-    {'α = 1': {'dataset': 'cifar100', 'alpha': 1.0}}
+    >>> on_analysed_set("paper")["α = 1"]
+    {'dataset': 'cifar100', 'alpha': 1.0}
     """
     there = {} if profile in ONE_SET_PROFILES else {"dataset": SAGE_SETS[data or analysed_set(profile)]}
-    return {name: {**there, **own} for name, own in columns.items()}
+    return {name: {**there, **own} for name, own in BY_ALPHA.items()}
 
 
 def cells(
@@ -134,9 +133,9 @@ def cells(
     return made
 
 
-def compared_columns(profile: str, share: float) -> dict[str, Settings]:
-    """The columns of the main tables: every set and α, with that labelled share."""
-    return {name: {**there, **labelled(profile, share)} for name, there in on_sets(profile).items()}
+def compared_columns(profile: str, share: float, splits: Mapping[str, Settings] = BY_ALPHA) -> dict[str, Settings]:
+    """The columns of the main tables: every set and split, with that labelled share."""
+    return {name: {**there, **labelled(profile, share)} for name, there in on_sets(profile, splits).items()}
 
 
 def _compared(share: float) -> Cells:
@@ -154,9 +153,8 @@ def _compared(share: float) -> Cells:
 def _gates(profile: str) -> list[Cell]:
     alpha = _DIRICHLET_ALPHA.get(profile, 0.1)
     split: dict[str, Settings] = {f"Dirichlet, α = {alpha:g}": {"scheme": "dirichlet", "alpha": alpha}}
-    uneven = {name: {**there, **labelled(profile, 0.1)} for name, there in on_sets(profile, split).items()}
     rows = rows_of(("FedAvg", REFERENCE, "FixMatch-LPL", "SAGE"))
-    return cells(profile, rows, compared_columns(profile, 0.1) | uneven)
+    return cells(profile, rows, compared_columns(profile, 0.1) | compared_columns(profile, 0.1, split))
 
 
 def _hard_and_soft(profile: str) -> list[Cell]:
@@ -173,8 +171,7 @@ def targets(profile: str) -> tuple[int, ...]:
 
 def long_runs(profile: str) -> dict[str, Settings]:
     """The column of each α with rounds enough for the highest target."""
-    long = _LONG_RUN.get(profile, {})
-    return on_analysed_set(profile, {name: {**there, **long} for name, there in BY_ALPHA.items()})
+    return {name: {**there, **_LONG_RUN.get(profile, {})} for name, there in on_analysed_set(profile).items()}
 
 
 def _reaching(column: str) -> Cells:
@@ -196,14 +193,7 @@ def _kappas(profile: str) -> list[Cell]:
     there = on_analysed_set(profile)["α = 1"]
     swept = {f"{kappa:.4g}": {**there, "kappa": kappa} for kappa in kappas(profile)}
     others = rows_of(("FixMatch-LPL", "FixMatch-GPL"))
-    return [
-        *cells(profile, rows_of(("SAGE",)), swept, "kappa"),
-        *cells(profile, others, {NO_KAPPA: there}, "kappa", {}),
-    ]
-
-
-def _parts(profile: str) -> list[Cell]:
-    return cells(profile, PARTS, on_analysed_set(profile, {"α = 0.1": BY_ALPHA["α = 0.1"]}))
+    return [*cells(profile, SAGE, swept, "kappa"), *cells(profile, others, {NO_KAPPA: there}, "kappa", {})]
 
 
 def _label_shares(profile: str) -> list[Cell]:
@@ -217,23 +207,25 @@ def _label_shares(profile: str) -> list[Cell]:
     return cells(profile, rows_of(REPEATED), columns, swept, most=3)
 
 
-def _at(*alphas: str, methods: tuple[str, ...] = ("SAGE",), name: str = "", data: str | None = None) -> Cells:
-    """Methods at some α, all by default, on the set of the analyses or another."""
-    chosen = {column: BY_ALPHA[column] for column in alphas or BY_ALPHA}
-    rows = {name: {"method": "SAGE"}} if name else rows_of(methods)
-    return lambda profile: cells(profile, rows, on_analysed_set(profile, chosen, data))
+def _at(*alphas: str, rows: Mapping[str, Settings] = SAGE, data: str | None = None) -> Cells:
+    """Rows at some α, all by default, on the set of the analyses or another."""
+
+    def made(profile: str) -> list[Cell]:
+        columns = on_analysed_set(profile, data)
+        return cells(profile, rows, {name: columns[name] for name in alphas or columns})
+
+    return made
 
 
 def _converging(*columns: str) -> Cells:
-    return lambda profile: [
-        cell for column in columns for cell in cells(profile, rows_of(CONVERGING), {column: long_runs(profile)[column]})
-    ]
+    rows = rows_of(CONVERGING)
+    return lambda profile: [cell for name in columns for cell in cells(profile, rows, {name: long_runs(profile)[name]})]
 
 
 SAGE_CELLS: dict[str, Cells] = {
     "sage_main_table1": _compared(0.1),
     "sage_main_rounds": _reaching("α = 1"),
-    "sage_main_parts": _parts,
+    "sage_main_parts": _at("α = 0.1", rows=PARTS),
     "sage_supp_table5": _hard_and_soft,
     "sage_supp_table6": _reaching("α = 0.1"),
     "sage_supp_table7": _reaching("α = 0.5"),
@@ -243,14 +235,14 @@ SAGE_CELLS: dict[str, Cells] = {
     "sage_main_fig2b": _at("α = 0.1"),
     "sage_main_fig5": _converging("α = 1"),
     "sage_main_fig7": _at("α = 0.1"),
-    "sage_main_fig8": _at(methods=REPEATED),
+    "sage_main_fig8": _at(rows=rows_of(REPEATED)),
     "sage_supp_fig9": _at(),
     "sage_supp_fig10": _at(),
     "sage_supp_fig11": _at(),
     "sage_supp_fig12": _at(),
     "sage_supp_fig13": _at("α = 0.5", "α = 1"),
     "sage_supp_fig15": _converging("α = 0.1", "α = 0.5"),
-    "sage_supp_fig16": _at(name="images", data="CIFAR-10"),
+    "sage_supp_fig16": _at(rows={"images": SAGE["SAGE"]}, data="CIFAR-10"),
     "sage_supp_theory": _at(),
     "sage_supp_eq18": lambda profile: [],
     "sage_ours_labels": _label_shares,
