@@ -39,16 +39,9 @@ from fedcopl_lab.paper._stored_or_committed import (
     unsettled,
 )
 from fedcopl_lab.paper._study import read_study
-from fedcopl_lab.paper._verdicts import (
-    CLAIMS_ABOUT,
-    claim_lines,
-    claims_about,
-    judged_claims,
-    same_verdicts,
-    verdicts,
-    where_reached,
-)
+from fedcopl_lab.paper._verdicts import claim_lines, judged_claims, same_verdicts, verdicts, where_reached
 from fedcopl_lab.paper.items import (
+    CLAIMS_ABOUT,
     GROUPS,
     ITEMS,
     NO_KAPPA,
@@ -60,6 +53,7 @@ from fedcopl_lab.paper.items import (
     Item,
     NotRun,
     Reads,
+    claims_about,
     differences,
     find_items,
     has_runs,

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.paper._evidence import Evidence, Named, NotTestedError, Settings
+from fedcopl_lab.paper._evidence import Evidence, Named, NotTestedError, Settings, joined
 from fedcopl_lab.paper._gates import sentences
 from fedcopl_lab.paper._intervals import columns_of
 from fedcopl_lab.paper._judge import (
@@ -75,15 +75,8 @@ def judge(
         effect = stated if printed is None else printed.get((int(told[0]["number"]), judged.shown), math.nan)
         excludes = "" if math.isnan(effect + judged.low) else "no" if judged.low <= effect <= judged.high else "yes"
         keys = "" if judged.verdict == "not tested" else " ".join(sorted(runs.keys))
-        found.append(
-            {
-                "number": number, "claim": lines["claim"].iloc[0], "verdict": judged.verdict, "statistic": judged.text,
-                "n_seeds": judged.n_seeds, "cells": judged.cells, "k_of_m": judged.k_of_m,
-                "difference": judged.difference, "low": judged.low, "high": judged.high, "unit": judged.unit,
-                "runs": keys, "note": judged.note, "p": judged.p, "spread": judged.spread,
-                "image_error": judged.image_error, "paper_effect": effect, "excludes_paper": excludes,
-            }
-        )  # fmt: skip
+        line = {"number": number, "claim": lines["claim"].iloc[0], "statistic": judged.text, "runs": keys}
+        found.append(vars(judged) | line | {"paper_effect": effect, "excludes_paper": excludes})
     return pd.DataFrame(found, columns=VERDICT_COLUMNS)
 
 
@@ -149,7 +142,7 @@ def _judge_lines(lines: Sequence[Line], runs: Evidence) -> Judgement:
         if rule == "note":
             notes += [_note(line, runs) for line in own]
         elif rule == "range":
-            parts |= {_joined(part, name): one for line in own for name, one in _ranges(line, runs).items()}
+            parts |= {joined(part, name): one for line in own for name, one in _ranges(line, runs).items()}
         elif rule in RULES:
             parts[part] = _judge_cells(rule, own, runs)
         else:
@@ -179,7 +172,7 @@ def _cells(line: Line, runs: Evidence) -> dict[str, Callable[[], pd.Series]]:
     made: dict[str, Callable[[], pd.Series]] = {}
     for row_name, row in _named(line.get("rows", ""), runs).items():
         for column_name, column in _named(line.get("columns", ""), runs).items():
-            name, first = _joined(row_name, column_name), _run(row, column, own)
+            name, first = joined(row_name, column_name), _run(row, column, own)
             if not other:
                 made[name] = partial(runs.values, read, **first)
             elif other.startswith("best of "):
@@ -246,7 +239,3 @@ def _settings(text: str) -> Settings:
         except (ValueError, SyntaxError):
             found[name] = value
     return found
-
-
-def _joined(*names: str) -> str:
-    return ", ".join(filter(None, names))

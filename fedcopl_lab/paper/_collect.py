@@ -1,6 +1,6 @@
 """From stored runs to tidy numbers: one line per item, series, column, metric, round and seed."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ from fedcopl_lab.config import LAST_ROUNDS
 from fedcopl_lab.data import load_manifest
 from fedcopl_lab.paper._sage_reached import reached_lines, speed_up_lines
 from fedcopl_lab.paper._sage_rounds import confidence_lines, gate_numbers, last_five, pseudo_label_numbers, theory_lines
-from fedcopl_lab.paper.items import ITEMS, PAPER_SETS, SEEDS, Cell, Item, Reads, ways_on_cards
+from fedcopl_lab.paper.items import ITEMS, PAPER_SETS, SEEDS, Cell, Item, ways_on_cards
 from fedcopl_lab.store import Run, Store
 
 VALUE_COLUMNS = ["item", "series", "column", "metric", "x", "y", "seed", "value", "key"]
@@ -46,8 +46,8 @@ def collect(
         changes: settings changed in every run, such as ``rounds``; and ``machine``, of :meth:`Item.runs`.
 
     Returns:
-        Columns item, series, column, metric, x (round, class, bin of confidence or target), y (client), seed, value,
-        key. Accuracies are shares in [0, 1]. And what each line is from: profile, dataset (its name), swept (the
+        Columns item, series, column, metric, x (round, class, bin of confidence or target), y (client), seed, value
+        (accuracies as shares in [0, 1]) and key; and what each line is from: profile, dataset (its name), swept (the
         setting that differs along the columns; empty for none), level (its number there; NaN for none), row_level
         (the same of the rows) and role of the row (``"own"``, ``"reference"``, ``"before training"``, ``"other"``).
 
@@ -91,18 +91,18 @@ def with_settings(numbers: pd.DataFrame, profile: str) -> pd.DataFrame:
     >>> with_settings(cell, "smoke")[["swept", "level", "role"]].values.tolist()
     [['kappa', 6.0, 'own']]
     """
-    cells, found = ["item", "series", "column"], dict[tuple[str, str, str], dict[str, Any]]()
-    there = set(numbers["item"].unique())
-    for item in ITEMS:
-        if item.id in there:
-            found |= {(item.id, cell.series, cell.column): _setting(item, cell) for cell in item.cells(profile)}
+    cells, there = ["item", "series", "column"], set(numbers["item"].unique())
+    found = {
+        (item.id, cell.series, cell.column): _setting(item, cell)
+        for item in ITEMS
+        if item.id in there
+        for cell in item.cells(profile)
+    }
     asked = numbers[cells].drop_duplicates()
     lines = []
     for name, series, column in asked.itertuples(index=False):
-        known = found.get((name, series, column))
-        if known is None:
-            known = {"dataset": PAPER_SETS.get(series, ""), "swept": "", "role": "other"}
-        lines.append({"profile": profile, **known})
+        unknown = {"dataset": PAPER_SETS.get(series, ""), "swept": "", "role": "other"}
+        lines.append({"profile": profile, **found.get((name, series, column), unknown)})
     told = pd.DataFrame(lines, index=asked.index, columns=SETTING_COLUMNS)
     told = asked.join(told.astype({"level": float, "row_level": float}))
     numbers = numbers.drop(columns=SETTING_COLUMNS, errors="ignore")
@@ -110,13 +110,8 @@ def with_settings(numbers: pd.DataFrame, profile: str) -> pd.DataFrame:
 
 
 def _setting(item: Item, cell: Cell) -> dict[str, Any]:
-    return {
-        "dataset": cell.config.dataset,
-        "swept": cell.swept,
-        "level": cell.level,
-        "row_level": cell.row_level,
-        "role": item.role(cell.series),
-    }
+    own = {name: getattr(cell, name) for name in ("swept", "level", "row_level")}
+    return own | {"dataset": cell.config.dataset, "role": item.role(cell.series)}
 
 
 def run_table(runs: Sequence[Run]) -> pd.DataFrame:
@@ -125,20 +120,9 @@ def run_table(runs: Sequence[Run]) -> pd.DataFrame:
     for run in runs:
         there, config = run.environment, run.config
         packages = " ".join(f"{name}={number}" for name, number in sorted(there["packages"].items()))
-        lines.append(
-            {
-                "key": run.key,
-                "profile": config.profile,
-                "method": config.method,
-                "dataset": config.dataset,
-                "clip": config.as_dict().get("clip", "ResNet-8"),
-                "seed": config.seed,
-                "seconds": run.seconds,
-                "hardware": there["hardware"],
-                "threads": there["threads"],
-                "packages": packages,
-            }
-        )
+        line = {name: getattr(config, name) for name in ("profile", "method", "dataset", "seed")}
+        line |= {"key": run.key, "clip": config.as_dict().get("clip", "ResNet-8"), "seconds": run.seconds}
+        lines.append(line | {"hardware": there["hardware"], "threads": there["threads"], "packages": packages})
     return pd.DataFrame(lines, columns=RUN_COLUMNS).drop_duplicates("key").sort_values("key", ignore_index=True)
 
 
@@ -183,10 +167,17 @@ def _values(item: Item, run: Run, cell: Cell) -> Iterator[dict[str, Any]]:
             for client, counts in enumerate(run.split["class_counts"][part]):
                 for label, count in enumerate(counts):
                     yield {"metric": part, "x": label, "y": client, "value": count}
-        return
-    if item.reads in _OVER_ROUNDS:
-        yield from _OVER_ROUNDS[item.reads](run.records(), item, cell)
-        return
+    elif item.reads == "confidences":
+        yield from confidence_lines(run.records(), item.metrics)
+    elif item.reads == "reached":
+        yield from reached_lines(run.records(), cell.column)
+    elif item.reads == "theory":
+        yield from theory_lines(run.records(), item.metrics)
+    else:
+        yield from _of_records(item, run)
+
+
+def _of_records(item: Item, run: Run) -> Iterator[dict[str, Any]]:
     for record in _records(item, run):
         for metric in item.metrics:
             value = record.get(metric)
@@ -214,46 +205,27 @@ def _records(item: Item, run: Run) -> list[dict[str, Any]]:
     return records
 
 
-_Lines = Callable[[list[dict[str, Any]], Item, Cell], Iterator[dict[str, Any]]]
-
-_OVER_ROUNDS: dict[Reads, _Lines] = {
-    "confidences": lambda rows, item, cell: confidence_lines(rows, item.metrics),
-    "reached": lambda rows, item, cell: reached_lines(rows, cell.column),
-    "theory": lambda rows, item, cell: theory_lines(rows, item.metrics),
-}
-"""Reads that take many rounds at once."""
-
-
 def upload_distances(labels: dict[str, Any]) -> dict[str, float]:
     """Total variation between each client's true class shares and what the server may guess them to be.
 
-    Args:
-        labels: the counts of a label phase, [K][C] lists: ``true``, and ``uploaded`` or ``filtered``.
-
-    Returns:
-        Means over the clients: ``upload_distance`` of the normalised upload, ``upload_distance_global`` of the
-        global shares, the guess that needs no upload, and ``upload_distance_uniform`` of equal shares.
+    Means over the clients: ``upload_distance`` of the normalised upload, ``upload_distance_global`` of the global
+    shares, the guess that needs no upload, and ``upload_distance_uniform`` of equal shares.
 
     >>> labels = {"true": [[2, 0], [0, 2]], "uploaded": [[1, 1], [0, 3]], "selected": [[1, 0], [0, 1]]}
     >>> upload_distances(labels)["upload_distance"]
     0.25
     """
-    true = shares(np.asarray(labels["true"], dtype=float))
+    true = np.asarray(labels["true"], dtype=float)
     uploaded = np.asarray(labels.get("uploaded", labels.get("filtered", labels["selected"])), dtype=float)
     guesses = {
-        "upload_distance": shares(uploaded),
-        "upload_distance_global": shares(np.asarray(labels["true"], dtype=float).sum(axis=0, keepdims=True)),
-        "upload_distance_uniform": np.full((1, true.shape[1]), 1 / true.shape[1]),
+        "upload_distance": uploaded,
+        "upload_distance_global": true.sum(axis=0, keepdims=True),
+        "upload_distance_uniform": np.ones((1, true.shape[1])),
     }
-    return {name: float(total_variation(true, guess).mean()) for name, guess in guesses.items()}
+    return {name: float(np.abs(shares(true) - shares(guess)).sum(axis=1).mean() / 2) for name, guess in guesses.items()}
 
 
 def shares(counts: np.ndarray) -> np.ndarray:
     """Rows scaled to sum to 1; a row of zeros says nothing and becomes equal shares."""
     sums = counts.sum(axis=1, keepdims=True)
     return np.where(sums > 0, counts / np.where(sums > 0, sums, 1), 1 / counts.shape[1])
-
-
-def total_variation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Half the absolute difference of shares, per row: 0 for equal rows, 1 for disjoint ones."""
-    return np.abs(a - b).sum(axis=1) / 2

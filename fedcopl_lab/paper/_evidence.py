@@ -3,7 +3,9 @@
 import ast
 import operator
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
-from typing import Any
+from copy import copy
+from functools import partial
+from typing import Any, Self
 
 import pandas as pd
 
@@ -26,6 +28,11 @@ _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
+def joined(*names: str) -> str:
+    """The name of a cell from those of its row and column; empty ones are left out."""
+    return ", ".join(filter(None, names))
+
+
 class NotTestedError(FedCoPLError):
     """A claim cannot be judged here; the text says why."""
 
@@ -41,16 +48,26 @@ class Evidence:
         seeds: which seeds to look for; seeds without a run are left out.
     """
 
+    about = "this table"
+    """What the runs are of, for messages."""
+
     def __init__(self, seeds: Sequence[int]) -> None:
         self.seeds = tuple(seeds)
+        self._start()
+
+    def _start(self, closed: Container[Hashable] = ()) -> None:
+        """Nothing is used and nothing left out yet; runs of the closed places are not to be used."""
         self.keys: set[str] = set()
         self.left_out: list[str] = []
         self.not_reached: list[str] = []
         self._spare: tuple[str, ...] = ()
+        self._closed = closed
 
-    def again(self, closed: Container[Hashable] = ()) -> "Evidence":
-        """The same runs for another claim, with nothing remembered but what was read; those of some places closed."""
-        raise NotImplementedError
+    def again(self, closed: Container[Hashable] = ()) -> Self:
+        """The same runs for another claim, with the rows that were read."""
+        fresh = copy(self)
+        fresh._start(closed)
+        return fresh
 
     def image_error(self, read: Read, *rows: Rows) -> float | None:
         """The standard error that test images leave in a number of one run or a gap of two; None where unknown."""
@@ -80,16 +97,8 @@ class Evidence:
         """Sentences for the note of every claim judged on this evidence."""
         return ()
 
-    def about(self) -> str:
-        """What the runs are of, for messages."""
-        return "this table"
-
     def read(self, text: str) -> Read:
-        """A reader by its name, or arithmetic with several, such as ``100 * (accuracy - early.accuracy)``.
-
-        Raises:
-            FedCoPLError: the text is neither.
-        """
+        """A reader by its name, or arithmetic with several, such as ``100 * (accuracy - early.accuracy)``."""
         if text.isidentifier():
             return self.reader(text)
         try:
@@ -112,14 +121,7 @@ class Evidence:
         raise SyntaxError(ast.unparse(node))
 
     def values(self, read: Read, **settings: Any) -> pd.Series:
-        """One number per seed with a run of these settings.
-
-        Args:
-            read: takes the number from a run.
-            settings: of the run.
-
-        Returns:
-            Numbers indexed by seed, at least three.
+        """One number per seed with a run of these settings, at least three, indexed by seed.
 
         Raises:
             NotTestedError: fewer than three seeds are there, the settings do not exist in this version, or the runs
@@ -131,38 +133,36 @@ class Evidence:
         """One number per seed from two runs of that seed, read when called."""
         return lambda: self._values(lambda rows: read(*rows), own, other)
 
-    def later(self, read: Read, **settings: Any) -> Callable[[], pd.Series]:
-        """The same as :meth:`values`, read when called."""
-        return lambda: self.values(read, **settings)
-
     def gap(
         self, read: Read, own: Settings, other: Settings, read_other: Read | None = None
     ) -> Callable[[], pd.Series]:
         """What one run is ahead of another, paired over seeds, read when called."""
         return lambda: self._values(lambda rows: read(rows[0]) - (read_other or read)(rows[1]), own, other, of=read)
 
+    def gaps(self, read: Read, pairs: Mapping[str, tuple[Settings, Settings]], least: int = 1) -> dict[str, pd.Series]:
+        """:meth:`gap` in every cell whose runs are there; see :meth:`cells`."""
+        return self.cells({name: self.gap(read, own, other) for name, (own, other) in pairs.items()}, least)
+
     def lead(self, read: Read, own: Settings, others: Named, **column: Any) -> Callable[[], pd.Series]:
         """What one run is ahead of the best of several rows of the same column, read when called."""
 
         def ahead() -> pd.Series:
-            best = str(self.best_other(read, others, **column).name)
+            found = {name: self.values(read, **{**row, **column}) for name, row in others.items()}
+            best = max(found, key=lambda name: float(found[name].mean()))
             return self.gap(read, {**own, **column}, {**others[best], **column})()
 
         return ahead
 
-    def in_columns(self, read: Read, columns: Named, **settings: Any) -> dict[str, pd.Series]:
-        """The same number in every column whose runs are there."""
-        return self.cells({name: self.later(read, **{**settings, **there}) for name, there in columns.items()})
+    def in_columns(self, read: Read, columns: Named, least: int = 1, **settings: Any) -> dict[str, pd.Series]:
+        """The same number in every column whose runs are there; see :meth:`cells`."""
+        wanted = {name: partial(self.values, read, **{**settings, **there}) for name, there in columns.items()}
+        return self.cells(wanted, least)
 
     def cells(self, wanted: Mapping[str, Callable[[], pd.Series]], least: int = 1) -> dict[str, pd.Series]:
         """The cells whose runs are there; the others are remembered as left out.
 
-        Args:
-            wanted: name -> what computes the cell.
-            least: fewest cells that make sense; 0 for what only adds to a note and may be missing.
-
-        Raises:
-            NotTestedError: fewer than ``least`` are there; the reason of the first missing one, if any is wanted.
+        With fewer than ``least`` (0 for what only adds to a note and may be missing) the claim is not tested, for the
+        reason of the first missing one, if any is wanted.
         """
         found: dict[str, pd.Series] = {}
         missing: dict[str, NotTestedError] = {}
@@ -172,7 +172,7 @@ class Evidence:
             except NotTestedError as why:
                 missing[name] = why
         if len(found) < least:
-            nothing = NotTestedError(f"about a comparison that {self.about()} does not have")
+            nothing = NotTestedError(f"about a comparison that {self.about} does not have")
             raise next(iter(missing.values()), nothing)
         for name, reason in missing.items():
             told = self.not_reached if isinstance(reason, RegimeNotReachedError) else self.left_out
@@ -183,22 +183,12 @@ class Evidence:
     def sweep(self, read: Read, field: str, levels: Sequence[Any], least: int = 2, **settings: Any) -> pd.DataFrame:
         """One line per seed, one column per value of a setting that is there, for seeds that have all of them."""
         names = {f"{field} = {level}": level for level in levels}
-        found = self.cells({name: self.later(read, **{**settings, field: at}) for name, at in names.items()}, least)
+        found = self.in_columns(read, {name: {field: level} for name, level in names.items()}, least, **settings)
         return columns_of(found).rename(columns=names)
 
     def between(self, read: Read, field: str, **settings: Any) -> Callable[[Any, Any], pd.Series]:
         """The difference of a number between two values of a setting, paired over seeds."""
         return lambda one, two: self.gap(read, {**settings, field: one}, {**settings, field: two})()
-
-    def best_other(self, read: Read, rows: Named, **column: Any) -> pd.Series:
-        """The row that is best on average over the seeds; its name is the series' name.
-
-        Raises:
-            NotTestedError: one of the rows is missing, so that nothing is known about the best.
-        """
-        found = {name: self.values(read, **{**row, **column}) for name, row in rows.items()}
-        best = max(found, key=lambda name: float(found[name].mean()))
-        return found[best].rename(best)
 
     def _values(self, read: Callable[[list[Rows]], float], *wanted: Settings, of: Read | None = None) -> pd.Series:
         found: dict[int, float] = {}
@@ -246,10 +236,6 @@ class TidyRows(Evidence):
             raise FedCoPLError(f"the numbers lack the columns {', '.join(missing)}; expected seed, metric and value")
         super().__init__(sorted(numbers["seed"].unique().tolist()))
         self._numbers = numbers
-
-    def again(self, closed: Container[Hashable] = ()) -> "TidyRows":
-        """The same rows for another claim; they have no gates."""
-        return TidyRows(self._numbers)
 
     def reader(self, name: str) -> Read:
         """A metric's value."""

@@ -65,26 +65,17 @@ def gate_rows(profile: str, store: Store, seeds: Sequence[int] = SEEDS, **change
 
 
 def failed_gates(table: pd.DataFrame, letters: str, places: Iterable[Place]) -> dict[Place, list[str]]:
-    """The places at which one of some gates is not passed, with what was measured there, in words.
-
-    Args:
-        table: as :func:`gates` gives it.
-        letters: such as ``"BC"``.
-        places: (data set, split) of the runs that a claim reads.
-    """
+    """The places (of the runs that a claim reads) at which one of some gates is not passed, with why, in words."""
     found: dict[Place, list[str]] = {}
-    for place in places:
-        for letter in letters:
-            rows = table[(table["gate"] == letter) & (table["scope"] == "all")]
-            for scope, names in (("set", ["dataset"]), ("split", ["dataset", "split"])):
-                there = (table["gate"] == letter) & (table["scope"] == scope)
-                rows = pd.concat([rows, table[there & (table[names] == list(place)[: len(names)]).all(axis=1)]])
-            bad = rows[rows["state"] != "passed"]
-            said = [_in_words(line) for line in bad.to_dict("records")]
-            if not len(rows):
-                said = [f"Gate {letter} is not measured at {place[1]}."]
-            if said:
-                found.setdefault(place, []).extend(said)
+    for place, letter in product(places, letters):
+        dataset, split = place
+        decides = (table["scope"] == "all") | (table["dataset"] == dataset) & table["split"].isin(["", split])
+        rows = table[(table["gate"] == letter) & decides]
+        said = [_in_words(line) for line in rows[rows["state"] != "passed"].to_dict("records")]
+        if not len(rows):
+            said = [f"Gate {letter} is not measured at {split}."]
+        if said:
+            found.setdefault(place, []).extend(said)
     return found
 
 
@@ -155,13 +146,10 @@ def _differences(line: Mapping[Any, str], rows: pd.DataFrame) -> pd.Series:
     return float(line["scale"]) * values.dropna().astype(float)
 
 
-def _last_third(values: np.ndarray) -> float:
-    return float(values[-max(len(values) // 3, 1) :].mean())
-
-
 _STATISTICS: Mapping[str, Callable[[np.ndarray], float]] = {
-    "final": lambda values: float(values[-1]), "late": _last_third
-}  # fmt: skip
+    "final": lambda values: float(values[-1]),
+    "late": lambda values: float(values[-max(len(values) // 3, 1) :].mean()),  # the last third of the rounds
+}
 
 
 def _in_words(line: Mapping[Any, Any]) -> str:

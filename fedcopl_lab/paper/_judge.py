@@ -28,39 +28,22 @@ MARGIN = 2.0
 
 @dataclass(frozen=True)
 class Judgement:
-    """A claim's verdict with the number behind it.
-
-    Attributes:
-        verdict: one of :data:`VERDICTS`.
-        difference: mean over seeds; positive is the claimed side, except for an equivalence, which claims 0.
-        low: lower end of its 95 % interval.
-        high: upper end.
-        n_seeds: paired seeds.
-        cells: cells the claim was tested in.
-        k_of_m: how many of them have the claimed sign.
-        unit: of the three numbers.
-        note: what else a reader should know, in sentences.
-        p: of no difference; 0 where all seeds agree, NaN for an equivalence.
-        spread: standard deviation over seeds.
-        image_error: standard error that the test images leave, which more seeds do not make smaller.
-        shown: the part, or the single cell, whose numbers these are; empty for all.
-        parts: by name, where there are several.
-    """
+    """A claim's verdict with the number behind it."""
 
     verdict: Verdict
-    difference: float = math.nan
-    low: float = math.nan
+    difference: float = math.nan  # mean over seeds; positive is the claimed side, an equivalence claims 0
+    low: float = math.nan  # ends of its 95 % interval
     high: float = math.nan
-    n_seeds: int = 0
-    cells: int = 0
-    k_of_m: int = 0
-    unit: str = "points"
-    note: str = ""
-    p: float = math.nan
-    spread: float = math.nan
-    image_error: float = 0.0
-    shown: str = ""
-    parts: Mapping[str, "Judgement"] = field(default_factory=dict, repr=False)
+    n_seeds: int = 0  # paired seeds
+    cells: int = 0  # cells the claim was tested in
+    k_of_m: int = 0  # how many of them have the claimed sign
+    unit: str = "points"  # of the three numbers
+    note: str = ""  # what else a reader should know, in sentences
+    p: float = math.nan  # of no difference; 0 where all seeds agree, NaN for an equivalence
+    spread: float = math.nan  # standard deviation over seeds
+    image_error: float = 0.0  # standard error that the test images leave, which more seeds do not make smaller
+    shown: str = ""  # the part, or the single cell, whose numbers these are; empty for all
+    parts: Mapping[str, "Judgement"] = field(default_factory=dict, repr=False)  # by name, where there are several
 
     @property
     def text(self) -> str:
@@ -79,18 +62,10 @@ class Judgement:
 
 
 def judge_difference(values: pd.Series, unit: str = "points") -> Judgement:
-    """Judge "the claimed winner is ahead" from its differences to the other, paired over seeds.
+    """Judge "the claimed winner is ahead" from claimed winner minus other, one per seed; NaN is left out.
 
-    Args:
-        values: claimed winner minus other, one per seed; not-a-number seeds are left out.
-        unit: of the values.
-
-    Returns:
-        *holds* when the 95 % interval lies above 0, *does not hold* when it lies below, *within noise* when
-        it covers 0, *not tested* below three seeds, or where every seed gives exactly 0.
-
-    >>> judge_difference(pd.Series([1.0, 1.2, 0.9])).verdict
-    'holds'
+    *Holds* when the 95 % interval lies above 0, *does not hold* when it lies below, *within noise* when it covers 0,
+    *not tested* below three seeds, or where every seed gives exactly 0.
     """
     judged = _measured(values, unit)
     if judged.n_seeds >= LEAST_SEEDS and not values.dropna().any():
@@ -111,30 +86,16 @@ def _measured(values: pd.Series, unit: str) -> Judgement:
 
 
 def judge_equivalence(values: pd.Series, margin: float | int = MARGIN, unit: str = "points") -> Judgement:
-    """Judge "there is hardly a difference": does the interval lie inside a margin fixed beforehand?
+    """Judge "there is hardly a difference" by a margin above 0, fixed beforehand.
 
-    Args:
-        values: a difference or range, one per seed.
-        margin: half width of what counts as no difference, above 0.
-        unit: of values and margin.
-
-    Returns:
-        *holds* when the interval lies inside [-margin, margin], *does not hold* when it lies wholly outside,
-        *within noise* otherwise.
-
-    >>> judge_equivalence(pd.Series([0.1, -0.2, 0.3])).verdict
-    'holds'
+    *Holds* when the interval lies inside [-margin, margin], *does not hold* when it lies wholly outside.
     """
-    return _against_margin(values, margin, unit, floor=-margin)
+    return _between(-margin, margin, values, margin, unit)
 
 
 def judge_no_worse(values: pd.Series, margin: float | int = MARGIN, unit: str = "points") -> Judgement:
-    """Judge "nothing is lost": the interval of what is gained lies above -margin; any gain is welcome.
-
-    >>> judge_no_worse(pd.Series([5.0, 6.0, 7.0])).verdict
-    'holds'
-    """
-    return _against_margin(-values, margin, unit, floor=-math.inf, turned=True)
+    """Judge "nothing is lost": the interval of what is gained lies above -margin; any gain is welcome."""
+    return _between(-margin, math.inf, values, margin, unit)
 
 
 def judge_every_case(cells: Mapping[str, pd.Series], unit: str = "points") -> Judgement:
@@ -143,13 +104,6 @@ def judge_every_case(cells: Mapping[str, pd.Series], unit: str = "points") -> Ju
     The pooled difference, each seed's mean over the cells, must hold, and no single cell may lie on the other side
     with a p-value that is still below 5 % times the number of cells: of many cells some do so by chance. Where such a
     cell alone refutes the claim, the numbers are its own.
-
-    Args:
-        cells: name -> claimed winner minus other, one per seed; a pooled seed has a value in every cell.
-        unit: of the values.
-
-    >>> judge_every_case({"a": pd.Series([1.0, 1.2, 0.9]), "b": pd.Series([2.0, 2.2, 2.1])}).k_of_m
-    2
     """
     _some(cells)
     single = {name: _measured(values, unit) for name, values in cells.items()}
@@ -168,11 +122,7 @@ def judge_every_case(cells: Mapping[str, pd.Series], unit: str = "points") -> Ju
 
 
 def case_by_case(cells: Mapping[str, pd.Series], digits: int = 1) -> str:
-    """A sentence with the mean of every case, for a note.
-
-    >>> case_by_case({"a": pd.Series([1.0, 2.0]), "b": pd.Series([-1.0])})
-    'Case by case: a +1.5, b -1.0.'
-    """
+    """A sentence for a note, such as ``Case by case: a +1.5, b -1.0.``"""
     return f"Case by case: {', '.join(f'{name} {values.mean():+z.{digits}f}' for name, values in cells.items())}."
 
 
@@ -186,13 +136,9 @@ def pooled(cells: Mapping[str, pd.Series]) -> pd.Series:
 def judge_parts(parts: Mapping[str, Judgement]) -> Judgement:
     """Judge a claim of several parts, all of which must hold.
 
-    Returns:
-        *not tested* if a part is, else *does not hold* if a part does not, else *within noise* if a part is,
-        else *holds*. The numbers are those of the first part with that verdict, ``cells`` and ``k_of_m``
-        count over all parts, and the note states every part.
-
-    >>> judge_parts({"a": judge_difference(pd.Series([1.0, 1.2, 0.9]))}).note
-    'a: +1.0 points [0.7, 1.4] (holds).'
+    *Not tested* if a part is, else *does not hold* if a part does not, else *within noise* if a part is, else *holds*.
+    The numbers are those of the first part with that verdict, ``cells`` and ``k_of_m`` count over all parts, and the
+    note states every part.
     """
     _some(parts)
     verdicts: tuple[Verdict, ...] = ("not tested", "does not hold", "within noise", "holds")
@@ -222,9 +168,6 @@ def judge_range(
     Choosing best and worst afterwards widens the range, so the verdict errs against the claim. ``settings`` has one
     column per value of the setting, one line per seed; ``gap`` gives the difference of two of them with what test
     images add to it.
-
-    >>> judge_range(pd.DataFrame({0.4: [70.0, 71.0, 72.0], 0.5: [70.2, 71.1, 72.4]})).verdict
-    'holds'
     """
     table = settings.dropna()
     if len(table) < LEAST_SEEDS:
@@ -238,11 +181,7 @@ def judge_range(
 def best_of_others(settings: pd.DataFrame, reference: Hashable) -> pd.Series:
     """Per seed, how much the value of a setting that is best on the *other* seeds gains over a reference.
 
-    Choosing on other seeds keeps luck out of it, so it may be negative; NaN for a single seed. ``settings`` has one
-    column per value of the setting, one line per seed.
-
-    >>> best_of_others(pd.DataFrame({0.4: [1.0, 1.0], 0.5: [3.0, 0.0]}), 0.4).tolist()
-    [0.0, -1.0]
+    Choosing on other seeds keeps luck out of it, so it may be negative; NaN for a single seed.
     """
     table = settings.dropna()
     if len(table) < 2:
@@ -252,19 +191,17 @@ def best_of_others(settings: pd.DataFrame, reference: Hashable) -> pd.Series:
     return pd.Series(gained, index=table.index, dtype=float)
 
 
-def _against_margin(values: pd.Series, margin: float | int, unit: str, floor: float, turned: bool = False) -> Judgement:
+def _between(least: float, most: float, values: pd.Series, margin: float | int, unit: str) -> Judgement:
     if not margin > 0:
         raise FedCoPLError(f"margin={margin} is not valid; expected a width above 0 in {unit}")
     judged = replace(_measured(values, unit), p=math.nan)
     if judged.verdict == "not tested":
         return judged
-    inside = judged.low >= floor and judged.high <= margin
-    outside = judged.high < floor or judged.low > margin
+    inside = judged.low >= least and judged.high <= most
+    outside = judged.high < least or judged.low > most
     verdict: Verdict = "holds" if inside else "does not hold" if outside else "within noise"
-    judged = replace(judged, verdict=verdict, k_of_m=int(floor <= judged.difference <= margin))
-    if turned:
-        judged = replace(judged, difference=-judged.difference, low=-judged.high, high=-judged.low)
-    return judged.with_notes(f"Margin {margin:g} {unit}.")
+    k_of_m = int(least <= judged.difference <= most)
+    return replace(judged, verdict=verdict, k_of_m=k_of_m).with_notes(f"Margin {margin:g} {unit}.")
 
 
 def _too_few(n_seeds: int, unit: str) -> Judgement:
@@ -282,12 +219,6 @@ def slope(x: Sequence[float | int], y: Sequence[float | int]) -> float:
     """Least-squares slope of y over x; NaN where y has a gap.
 
     ``numpy.polyfit`` gives other last digits, and verdicts are compared to the last one.
-
-    Raises:
-        FedCoPLError: fewer than two different places, or lengths that differ.
-
-    >>> slope([0, 1, 2], [1.0, 3.0, 5.0])
-    2.0
     """
     places, values = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if len(places) != len(values) or len(places) < 2 or not np.ptp(places):
@@ -297,11 +228,7 @@ def slope(x: Sequence[float | int], y: Sequence[float | int]) -> float:
 
 
 def slopes(settings: pd.DataFrame, places: Sequence[float | int]) -> pd.Series:
-    """Per seed, the slope over the columns of a table, which stand at ``places``.
-
-    >>> slopes(pd.DataFrame({"a": [1.0], "b": [3.0]}), [0, 1]).tolist()
-    [2.0]
-    """
+    """Per seed, the slope over the columns of a table, which stand at ``places``."""
     found = [slope(places, line) for line in settings.to_numpy(dtype=float).tolist()]
     centred = np.asarray(places, dtype=float) - np.mean(places)
     error = image_error(settings) / math.sqrt(float(centred @ centred))  # of independent errors in the columns
@@ -312,9 +239,6 @@ def spearman(x: Sequence[float | int], y: Sequence[float | int]) -> float:
     """Spearman's rank correlation, ties sharing their mean rank; NaN where either side is constant.
 
     ``scipy.stats.spearmanr`` gives other last digits, and verdicts are compared to the last one.
-
-    >>> round(spearman([1, 2, 3], [10.0, 20.0, 15.0]), 9)
-    0.5
     """
     if len(x) != len(y) or len(x) < 2:
         raise FedCoPLError(f"{len(x)} and {len(y)} values cannot be ranked together; expected two or more pairs")

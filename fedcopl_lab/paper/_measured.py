@@ -150,25 +150,21 @@ def add_numbers(
         for cell, there in held.items()
         if {key for key, _ in there} <= asked_for.get(cell, set()) and not there < stored.get(cell, set())
     ]
-    kept = committed[_cells(committed).isin(current)]
-    new = fresh[~_cells(fresh).isin(current)]
-    tables = [table for table in (kept, new) if len(table)]
-    return with_speed_ups(pd.concat(tables, ignore_index=True)) if tables else new
+    kept, new = (pd.MultiIndex.from_frame(table[_CELL]).isin(current) for table in (committed, fresh))
+    tables = [table for table in (committed[kept], fresh[~new]) if len(table)]
+    return with_speed_ups(pd.concat(tables, ignore_index=True)) if tables else fresh[~new]
 
 
 def add_claims(committed: pd.DataFrame, fresh: pd.DataFrame, asked_for: Set[str]) -> pd.DataFrame:
     """The committed verdicts, but the fresh one of a claim that rests on more runs, all of the committed one's and new
     ones, and of a claim whose committed verdict rests on a run that is no longer ``asked_for`` (keys).
     """
-    before = committed.set_index("number")
+    before = {(line["number"], line["claim"]): line for line in committed.to_dict("records")}
     rows = []
     for row in fresh.to_dict("records"):
-        number = row["number"]
-        if number in before.index and before.loc[number, "claim"] == row["claim"]:
-            old = before.loc[number].to_dict()
-            if _runs(old) <= asked_for and not _runs(old) < _runs(row):
-                row = {"number": number} | old
-        rows.append(row)
+        old = before.get((row["number"], row["claim"]), row)
+        runs, more = (set(str(line["runs"]).split()) for line in (old, row))
+        rows.append(old if runs <= asked_for and not runs < more else row)
     return pd.DataFrame(rows, columns=fresh.columns)
 
 
@@ -177,14 +173,6 @@ def _numbers_of_cells(numbers: pd.DataFrame) -> dict[tuple[str, str, str], set[t
     for item, series, column, key, metric in numbers[[*_CELL, "key", "metric"]].itertuples(index=False):
         found.setdefault((item, series, column), set()).add((key, metric))
     return found
-
-
-def _cells(numbers: pd.DataFrame) -> pd.MultiIndex:
-    return pd.MultiIndex.from_frame(numbers[_CELL])
-
-
-def _runs(verdict: Mapping[Any, Any]) -> set[str]:
-    return set(str(verdict["runs"]).split())
 
 
 def with_speed_ups(numbers: pd.DataFrame) -> pd.DataFrame:

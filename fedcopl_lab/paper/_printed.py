@@ -1,7 +1,7 @@
 """What the two papers print: every number of every table, which belong beside our rows, and paper against code."""
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -20,7 +20,6 @@ _ABLATION = {
     "1;1;1": "all three (FedCoPL)",
 }
 _AVERAGED = {"0;0": "neither", "1;1": "text and visual", "1;0": "text only", "0;1": "visual only (FedCoPL)"}
-_STATISTICS = {"classes": "n_classes", "training_size": "n_train", "testing_size": "n_test"}
 
 _NOTHING = pd.DataFrame({name: [] for name in ("series", "column", "value", "dataset", "setting", "level", "role")})
 _SWEPT = ("tau1", "tau2", "target_accuracy_pct")
@@ -54,9 +53,9 @@ def claims(paper: str | None = None, item: str | None = None, **filters: Any) ->
     """
     table = _claims()
     if paper is not None:
-        table = table[_known(table, "paper", paper)]
+        table = table[rows_with(table, "paper", paper)]
     if item is not None:
-        table = table[_known(table, "item", item)]
+        table = table[rows_with(table, "item", item)]
     for column, value in filters.items():
         if column not in table.columns:
             raise FedCoPLError(
@@ -67,7 +66,8 @@ def claims(paper: str | None = None, item: str | None = None, **filters: Any) ->
     return table.reset_index(drop=True).copy()
 
 
-def _known(table: pd.DataFrame, column: str, value: str) -> pd.Series:
+def rows_with(table: pd.DataFrame, column: str, value: str) -> pd.Series:
+    """Which rows have that value in a column; one that no row has is an error with the known ones."""
     known = list(dict.fromkeys(table[column]))
     if value not in known:
         raise FedCoPLError(f"unknown {column} {value!r}{did_you_mean(value, known)}; known: {', '.join(known)}")
@@ -82,14 +82,12 @@ def _claims() -> pd.DataFrame:
 
 
 def printed(item_id: str, metric: str = "accuracy") -> pd.DataFrame:
-    """What the paper prints for the rows of an item.
+    """What the paper prints for the rows of an item; empty when it prints no numbers for it, as for a figure.
 
     Returns:
         Columns series, column (``"DTD, β = 0.1"``), value in percent, dataset (the paper's name; ``"Average"`` for a
         printed average), setting (the rest of the column's name), level (the number swept along the columns; NaN for
         none) and role of the row.
-
-    Empty when the paper prints no numbers for it, as for a figure.
 
     >>> printed("fedcopl_main_table6")["series"].unique().tolist()
     ['neither', 'text and visual', 'text only', 'visual only (FedCoPL)']
@@ -100,7 +98,8 @@ def printed(item_id: str, metric: str = "accuracy") -> pd.DataFrame:
     table = claims(item_id.split("_")[0], item.source)
     series_of, column_of = _SERIES[item_id, metric]
     lines = []
-    for row in map(_by_name, table.to_dict("records")):
+    for line in table.to_dict("records"):
+        row = {str(name): value for name, value in line.items()}
         series, column = series_of(row), column_of(row)
         if series is not None and column is not None:
             lines.append(
@@ -134,30 +133,12 @@ def _swept_level(row: dict[str, Any]) -> float:
     return float(row["beta"] if math.isnan(row["alpha"]) else row["alpha"])
 
 
-def _by_name(row: dict[Hashable, Any]) -> dict[str, Any]:
-    return {str(name): value for name, value in row.items()}
-
-
 _Name = Callable[[dict[str, Any]], str | None]
 
 
 def _trainer(row: dict[str, Any]) -> str:
-    method, labeller = row["method"], row["labeller"]
-    if method in ("zero-shot", "FedCoPL"):
-        return "Zero-shot CLIP" if method == "zero-shot" else "FedCoPL"
-    return f"{method} + {labeller}"
-
-
-def _labeller(row: dict[str, Any]) -> str:
-    return str(row["labeller"])
-
-
-def _ablation(row: dict[str, Any]) -> str:
-    return _ABLATION[row["param_value"]]
-
-
-def _averaged(row: dict[str, Any]) -> str:
-    return _AVERAGED[row["param_value"]]
+    alone = {"zero-shot": "Zero-shot CLIP", "FedCoPL": "FedCoPL"}
+    return alone.get(row["method"], f"{row['method']} + {row['labeller']}")
 
 
 def _split(row: dict[str, Any]) -> str:
@@ -165,71 +146,49 @@ def _split(row: dict[str, Any]) -> str:
     return f"{row['dataset']}, {split}"
 
 
-def _dataset(row: dict[str, Any]) -> str:
-    return f"{row['dataset']}, β = 0.1"
-
-
 def _level(row: dict[str, Any]) -> str:
     return f"{float(row['param_value']):.2f}"
 
 
-def _statistic(metric: str) -> _Name:
-    return lambda row: str(row["dataset"]) if _STATISTICS[row["param"]] == metric else None
+def _where(column: str, value: str, pattern: str = "{method}") -> _Name:
+    """The name of rows that have a value in a column; others are not of the item."""
+    return lambda row: pattern.format(**row) if row[column] == value else None
 
 
-def _method(row: dict[str, Any]) -> str | None:
-    return str(row["method"]) if row["metric"] == "accuracy_pct" else None
-
-
-def _hard_or_soft(row: dict[str, Any]) -> str:
-    return f"{row['method']}, {row['param_value']}"
-
-
-def _uneven(row: dict[str, Any]) -> str:
-    return f"{row['dataset']}, α = {row['alpha']:g}"
-
-
-def _rounds(metric: str) -> _Name:
-    return lambda row: str(row["method"]) if row["metric"] == metric else None
-
-
-def _target(row: dict[str, Any]) -> str:
-    return f"{row['dataset']}, {row['param_value']} %"
-
-
-def _gain(row: dict[str, Any]) -> str | None:
-    return str(row["method"]) if row["metric"] == "gain_over_best_other_pct_points" else None
-
+_AT_TENTH, _UNEVEN, _TARGET = "{dataset}, β = 0.1", "{dataset}, α = {alpha:g}", "{dataset}, {param_value} %"
+_ACCURACY = _where("metric", "accuracy_pct")
 
 _SERIES: dict[tuple[str, str], tuple[_Name, _Name]] = {
     **{(f"fedcopl_main_table{number}", "accuracy"): (_trainer, _split) for number in (1, 2, 3, 4)},
-    ("fedcopl_main_table5", "accuracy"): (_ablation, _split),
-    ("fedcopl_main_table6", "accuracy"): (_averaged, _split),
+    ("fedcopl_main_table5", "accuracy"): (lambda row: _ABLATION[row["param_value"]], _split),
+    ("fedcopl_main_table6", "accuracy"): (lambda row: _AVERAGED[row["param_value"]], _split),
     ("fedcopl_supp_table2", "accuracy"): (_trainer, _split),
-    ("fedcopl_supp_table3", "label_accuracy"): (_labeller, _split),
-    ("fedcopl_supp_table4", "accuracy"): (_dataset, _level),
-    ("fedcopl_supp_table5", "accuracy"): (_dataset, _level),
-    **{("fedcopl_supp_table1", metric): (_statistic(metric), lambda row: "printed") for metric in _STATISTICS.values()},
-    ("sage_main_table1", "accuracy"): (_method, _uneven),
-    ("sage_supp_table8", "accuracy"): (_method, _uneven),
-    ("sage_supp_table8", "gain"): (_gain, _uneven),
-    ("sage_supp_table5", "accuracy"): (_hard_or_soft, _uneven),
+    ("fedcopl_supp_table3", "label_accuracy"): ("{labeller}".format_map, _split),
+    **{(f"fedcopl_supp_table{number}", "accuracy"): (_AT_TENTH.format_map, _level) for number in (4, 5)},
     **{
-        (f"sage_{table}", ours): (_rounds(theirs), _target)
+        ("fedcopl_supp_table1", ours): (_where("param", theirs, "{dataset}"), "printed".format_map)
+        for ours, theirs in (("n_classes", "classes"), ("n_train", "training_size"), ("n_test", "testing_size"))
+    },
+    ("sage_main_table1", "accuracy"): (_ACCURACY, _UNEVEN.format_map),
+    ("sage_supp_table8", "accuracy"): (_ACCURACY, _UNEVEN.format_map),
+    ("sage_supp_table8", "gain"): (_where("metric", "gain_over_best_other_pct_points"), _UNEVEN.format_map),
+    ("sage_supp_table5", "accuracy"): ("{method}, {param_value}".format_map, _UNEVEN.format_map),
+    **{
+        (f"sage_{table}", ours): (_where("metric", theirs), _TARGET.format_map)
         for table in ("main_rounds", "supp_table6", "supp_table7")
         for ours, theirs in (("rounds_needed", "rounds_to_accuracy"), ("speed_up", "speed_up_over_fixmatch_lpl"))
     },
 }
+"""(item, metric) -> how a printed cell's row and column are called among ours; None for a cell that is not shown."""
 
 
 def discrepancies() -> pd.DataFrame:
     """The differences between paper and released code that this toolkit handles.
 
     Returns:
-        Columns number, topic, paper (what it says), code (what the released code does, or its tables give), option
-        (the setting of :func:`fedcopl_lab.configure`; empty where there is nothing to choose), paper_value and
-        code_value (what selects each side; empty where a side names no value), default (in paper mode; ``"null"`` is
-        None), toolkit (what happens here, where it needs saying).
+        Columns number, topic, paper (what it says), code (what the released code does, or its tables give), option (the
+        setting of :func:`fedcopl_lab.configure`), paper_value and code_value (what selects each side), default (in
+        paper mode; ``"null"`` is None), toolkit (what happens here, where it needs saying); empty where there is none.
 
     >>> discrepancies().query("option == 'weight_by'")["code_value"].item()
     'selected'

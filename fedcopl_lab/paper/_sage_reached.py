@@ -20,28 +20,14 @@ REFERENCE = "FixMatch-LPL"
 
 @dataclass(frozen=True)
 class Reached:
-    """When a curve first reached a target.
+    """When a curve first reached a target."""
 
-    Attributes:
-        round: first round at or above the target; for a curve that never got there, one after its last.
-        censored: whether it never got there, so that the true round is ``round`` or later.
-    """
-
-    round: int
-    censored: bool
+    round: int  # the first at or above the target; for a curve that never got there, one after its last
+    censored: bool  # it never got there, so that the true round is ``round`` or later
 
 
 def rounds_to(accuracies: Sequence[float | int], target: float | int, window: int = 1) -> Reached:
-    """The first round whose accuracy, or its mean over the last ``window`` rounds, is at or above a target.
-
-    Args:
-        accuracies: one per round, the first of round 1.
-        target: in the same unit.
-        window: rounds averaged; a mean needs that many rounds, so it exists from round ``window`` on.
-
-    >>> rounds_to([0.2, 0.5, 0.4], 0.5)
-    Reached(round=2, censored=False)
-    """
+    """The first round whose accuracy, or its mean over the last ``window`` rounds, is at or above a target."""
     if window < 1 or not len(accuracies):
         raise FedCoPLError(f"window={window} over {len(accuracies)} rounds is not valid; expected both at least 1")
     values = np.asarray(accuracies, dtype=float)
@@ -55,31 +41,22 @@ def log_speed_up(other: Reached, own: Reached) -> float:
 
     A bound for the other understates the lead and one for the claimed winner overstates it; when both never
     arrive they are even. Callers say in how many seeds a bound was used.
-
-    >>> log_speed_up(Reached(40, False), Reached(20, False))
-    1.0
     """
     return math.log2(other.round / own.round)
 
 
 def reached_lines(rows: Sequence[Row], column: str) -> Iterator[dict[str, Any]]:
-    """When a run reached a column's accuracy: a round number and whether it is only a bound, raw and smoothed.
+    """When a run reached a column's accuracy, such as ``"CIFAR-100, 30 %"``; x is the target.
 
-    Args:
-        rows: stored rounds.
-        column: the target in percent, such as ``"30 %"`` or ``"CIFAR-100, 30 %"``.
-
-    Returns:
-        Lines of the metrics ``rounds_needed`` and ``rounds_needed_smoothed`` (for a run that never got there the
-        round after its last), ``censored`` and ``censored_smoothed`` (1 for such a run); x is the target.
+    Lines of the metrics ``rounds_needed`` and ``rounds_needed_smoothed`` (for a run that never got there the round
+    after its last), ``censored`` and ``censored_smoothed`` (1 for such a run).
     """
     target = float(column.rpartition(", ")[2].split()[0])
     accuracies = [100 * float(row["accuracy"]) for row in rows]
     for ending, window in (("", 1), ("_smoothed", min(WINDOW, len(rows)))):
         found = rounds_to(accuracies, target, window)
-        name = "rounds_needed" if not ending else "rounds_needed_smoothed"
-        yield {"metric": name, "x": target, "y": None, "value": float(found.round)}
-        yield {"metric": f"censored{ending}", "x": target, "y": None, "value": float(found.censored)}
+        for metric, value in (("rounds_needed", found.round), ("censored", found.censored)):
+            yield {"metric": metric + ending, "x": target, "y": None, "value": float(value)}
 
 
 def speed_up_lines(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -116,10 +93,7 @@ def speed_ups(numbers: pd.DataFrame, smoothed: bool = False) -> pd.DataFrame:
     for (series, column), own in wide.groupby(["series", "column"], sort=False):
         base = wide[(wide["series"] == REFERENCE) & (wide["column"] == column)]
         both = own.merge(base, on="seed", suffixes=("", "_other"))
-        logs = [
-            log_speed_up(Reached(int(line["rounds_other"]), False), Reached(int(line["rounds"]), False))
-            for line in both.to_dict("records")
-        ]
+        logs = [math.log2(other / own) for other, own in zip(both["rounds_other"], both["rounds"], strict=True)]
         bounds = int((both["censored"] | both["censored_other"]).sum())
         found.append((series, column, 2 ** float(np.mean(logs)) if logs else np.nan, len(both), bounds))
     return pd.DataFrame(found, columns=["series", "column", "speed_up", "n", "bounds"])
@@ -127,10 +101,10 @@ def speed_ups(numbers: pd.DataFrame, smoothed: bool = False) -> pd.DataFrame:
 
 def reached_table(numbers: pd.DataFrame, smoothed: bool = False) -> pd.DataFrame:
     """One line per series, column and seed: rounds, and whether they are only a bound."""
-    names = ("rounds_needed_smoothed", "censored_smoothed") if smoothed else ("rounds_needed", "censored")
-    cell = ["series", "column", "seed"]
-    rounds, censored = (numbers[numbers["metric"] == name][[*cell, "value"]] for name in names)
-    joined = rounds.merge(censored, on=cell, suffixes=("", "_censored"))
-    return joined.assign(rounds=joined["value"].astype(int), censored=joined["value_censored"] > 0)[
-        [*cell, "rounds", "censored"]
-    ]
+    cell, ending = ["series", "column", "seed"], "_smoothed" if smoothed else ""
+    rounds, censored = (
+        numbers[numbers["metric"] == name + ending][[*cell, "value"]] for name in ("rounds_needed", "censored")
+    )
+    both = rounds.merge(censored, on=cell, suffixes=("", "_censored"))
+    both = both.assign(rounds=both["value"].astype(int), censored=both["value_censored"] > 0)
+    return both[[*cell, "rounds", "censored"]]

@@ -24,34 +24,20 @@ MERGED_METRICS = ("distance_to_mean", "distance_to_single")
 
 
 def pseudo_label_numbers(row: Row) -> Numbers:
-    """The derived numbers of one stored round of a method with pseudo-labels.
+    """The derived numbers of one stored round; empty for a method without pseudo-labels.
 
-    Args:
-        row: as :meth:`fedcopl_lab.store.Run.records` gives it, with the groups ``local``, ``global``, ``target``,
-            ``both`` and ``groups``.
-
-    Returns:
-        Metric -> value. ``n_*`` are counts of weak views, ``share_*`` and ``label_accuracy_*`` shares in [0, 1]; the
-        endings are ``local`` and ``global`` (confident models), ``cpg`` (one of the two is), ``added`` (only the
-        global one is). None where nothing is there to divide by. Empty for a method without pseudo-labels.
-
-    >>> pseudo_label_numbers({"round": 1, "accuracy": 0.5})
-    {}
+    ``n_*`` are counts of weak views, ``share_*`` and ``label_accuracy_*`` shares in [0, 1], None where there is
+    nothing to divide by; the endings are ``local`` and ``global`` (confident models), ``cpg`` (one of the two is),
+    ``added`` (only the global one is).
     """
     if "both" not in row:
         return {}
-    local, other, both, views = row["local"], row["global"], row["both"], row["n_views"]
+    local, both, views = row["local"], row["both"], row["n_views"]
     added, added_right = both["n_added"], both["n_added_correct"]
     numbers: Numbers = {
         "n_views": views,
-        "n_local": local["n_sure"],
-        "n_global": other["n_sure"],
-        "share_local": share(local["n_sure"], views),
-        "share_global": share(other["n_sure"], views),
         "share_cpg": share(both["n_union"], views),
         "share_added": share(added, views),
-        "label_accuracy_local": share(local["n_sure_correct"], local["n_sure"]),
-        "label_accuracy_global": share(other["n_sure_correct"], other["n_sure"]),
         # a view that the local model labels keeps that label; the others take the global model's
         "label_accuracy_cpg": share(local["n_sure_correct"] + added_right, local["n_sure"] + added),
         "label_accuracy_added": share(added_right, added),
@@ -59,45 +45,36 @@ def pseudo_label_numbers(row: Row) -> Numbers:
         "gap": both["gap"],
         "lambda": both["lambda"],
         "lambda_sure": both["lambda_sure"],
-        "entropy_local": local["entropy"],
-        "entropy_global": other["entropy"],
-        "histogram_entropy_local": local["histogram_entropy"],
-        "histogram_entropy_global": other["histogram_entropy"],
     }
+    for name in ("local", "global"):
+        model = row[name]
+        numbers |= {
+            f"n_{name}": model["n_sure"],
+            f"share_{name}": share(model["n_sure"], views),
+            f"label_accuracy_{name}": share(model["n_sure_correct"], model["n_sure"]),
+            f"entropy_{name}": model["entropy"],
+            f"histogram_entropy_{name}": model["histogram_entropy"],
+        }
     for group in GROUPS:
         numbers |= _group_numbers(group, row["groups"][group])
     return numbers
 
 
 def share(part: float | int | None, whole: float | int | None) -> float | None:
-    """One count as a share of another; None where there is nothing to share.
-
-    >>> share(1, 4), share(0, 0)
-    (0.25, None)
-    """
+    """One count as a share of another; None where there is nothing to share."""
     return part / whole if whole and part is not None else None
 
 
 def _group_numbers(group: str, counts: Row) -> Numbers:
-    sure, other = counts["n_local_sure"], counts["n_global_sure"]
-    return {
-        f"n_{group}": counts["n"],
-        f"lambda_{group}": counts["lambda"],
-        f"share_{group}_local": share(sure, counts["n"]),
-        f"share_{group}_global": share(other, counts["n"]),
-        f"share_{group}_cpg": share(counts["n_used"], counts["n"]),
-        f"label_accuracy_{group}_local": share(counts["n_local_sure_correct"], sure),
-        f"label_accuracy_{group}_global": share(counts["n_global_sure_correct"], other),
-        f"label_accuracy_{group}_cpg": share(counts["n_used_correct"], counts["n_used"]),
-    }
+    numbers: Numbers = {f"n_{group}": counts["n"], f"lambda_{group}": counts["lambda"]}
+    for ending, used in (("local", "n_local_sure"), ("global", "n_global_sure"), ("cpg", "n_used")):
+        numbers[f"share_{group}_{ending}"] = share(counts[used], counts["n"])
+        numbers[f"label_accuracy_{group}_{ending}"] = share(counts[f"{used}_correct"], counts[used])
+    return numbers
 
 
 def first_third(rows: Sequence[Row]) -> Sequence[Row]:
-    """The first third of the rounds, one at least: what the papers call early in training.
-
-    >>> [row["round"] for row in first_third([{"round": n} for n in range(1, 8)])]
-    [1, 2]
-    """
+    """The first third of the rounds, one at least: what the papers call early in training."""
     return rows[: max(len(rows) // 3, 1)]
 
 
@@ -107,24 +84,16 @@ def last_third(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def last_five(rows: Sequence[Row]) -> float:
-    """Mean accuracy of the last five rounds, or of all where there are fewer.
-
-    >>> last_five([{"accuracy": 0.1}] * 3 + [{"accuracy": 0.5}] * 5)
-    0.5
-    """
+    """Mean accuracy of the last five rounds, or of all where there are fewer."""
     return float(np.mean([row["accuracy"] for row in rows[-LAST_ROUNDS:]]))
 
 
 def gate_numbers(rows: Sequence[Row]) -> Numbers:
     """What says whether a run reached the regime in which pseudo-labels can pay.
 
-    Args:
-        rows: all stored rounds.
-
-    Returns:
-        ``accuracy_last5``; ``round_noise``, the mean change from one round to the next of the mean of five rounds,
-        over the last third; and for a method with pseudo-labels, over the last third, ``share_cpg`` of the views that
-        one of both models is confident of, ``label_accuracy_cpg`` of these, and the mean ``lambda_sure``.
+    ``accuracy_last5``; ``round_noise``, the mean change from one round to the next of the mean of five rounds, over the
+    last third; and for a method with pseudo-labels, over the last third, ``share_cpg`` of the views that one of both
+    models is confident of, ``label_accuracy_cpg`` of these, and the mean ``lambda_sure``.
     """
     means = [last_five(rows[: end + 1]) for end in range(len(rows))]
     late = last_third(rows)
@@ -143,12 +112,7 @@ def gate_numbers(rows: Sequence[Row]) -> Numbers:
 
 
 def histogram(rows: Sequence[Row], model: str) -> np.ndarray:
-    """Share of the weak views in each bin of confidence, over several rounds together, [bins].
-
-    Args:
-        rows: stored rounds.
-        model: ``"local"`` or ``"global"``.
-    """
+    """Share of the weak views in each bin of a model's confidence, over several rounds together, [bins]."""
     counts = np.sum([row[model]["counts"] for row in rows], axis=0, dtype=float)
     total = counts.sum()
     return counts / total if total else counts
@@ -179,13 +143,10 @@ def confidence_lines(rows: Sequence[Row], metrics: Sequence[str]) -> Iterator[di
 
 
 def theory_lines(rows: Sequence[Row], metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Means over the rounds: per client (y), for the merged model, and by the number of agreeing clients (x).
+    """Means over the rounds of a method with pseudo-labels.
 
-    Args:
-        rows: stored rounds of a method with pseudo-labels.
-        metrics: of :data:`CLIENT_METRICS` (y is the client), :data:`MERGED_METRICS`, and
-            ``confidence_when_agreeing`` and ``images_when_agreeing`` (x is the number of local models that agree
-            with the merged model's label).
+    Of :data:`CLIENT_METRICS` (y is the client), :data:`MERGED_METRICS`, and of ``confidence_when_agreeing`` and
+    ``images_when_agreeing`` (x is the number of local models that agree with the merged model's label).
     """
     clients = client_means(rows)
     for metric in metrics:

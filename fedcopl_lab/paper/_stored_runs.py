@@ -1,6 +1,8 @@
-"""The stored runs of a profile as evidence for claims: runs named by their settings."""
+"""Runs named by their settings, as evidence for claims: a profile's stored ones, and what the papers print."""
 
+import math
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import pandas as pd
@@ -11,8 +13,10 @@ from fedcopl_lab.config import PROFILES, PromptConfig, RunConfig, configure
 from fedcopl_lab.paper._evidence import Evidence, Named, NotTestedError, Read, RegimeNotReachedError, Rows, Settings
 from fedcopl_lab.paper._gates import Place, failed_gates, place_of
 from fedcopl_lab.paper._judge import LEAST_SEEDS
+from fedcopl_lab.paper._printed import printed
+from fedcopl_lab.paper.items import ITEMS
 from fedcopl_lab.paper.items._fedcopl_columns import ALL_SPLITS, SETS_OF
-from fedcopl_lab.store import Run, Store
+from fedcopl_lab.store import Store
 
 _ENCODERS = {"mini": ("mini-traits",), "paper": ("ViT-B-32", "ViT-B-16", "RN50")}
 _SMALL_ENCODERS = ("tiny", "tiny-p1", "tiny-rn")
@@ -25,10 +29,8 @@ class StoredRuns(Evidence):
         profile: whose runs.
         store: where they are.
         seeds: which seeds to look for; seeds that are not stored are left out.
-        cache: rows already read, shared between claims.
         changes: settings that all runs have, such as ``rounds``; and ``machine``, of :meth:`Item.runs`.
         gates: as :func:`fedcopl_lab.paper.gates` gives them; None asks for none.
-        closed: places whose runs are not to be used.
     """
 
     def __init__(
@@ -36,42 +38,32 @@ class StoredRuns(Evidence):
         profile: str,
         store: Store,
         seeds: Sequence[int],
-        cache: dict[Hashable, Any] | None = None,
         changes: Settings | None = None,
         gates: pd.DataFrame | None = None,
-        closed: Container[Hashable] = (),
     ) -> None:
         super().__init__(seeds)
-        self.profile, self.store = profile, store
-        self.stand_in = False
-        self.reads_zero_shot = False
-        self._without_images = False
-        self._cache = {} if cache is None else cache
-        self._changes = dict(changes or {})
-        self._gates, self._closed = gates, closed
-        self._places: dict[Place, None] = {}
+        self.profile, self.store, self.about = profile, store, f"profile {profile}"
+        self._cache: dict[Hashable, Any] = {}
+        self._changes, self._gates = dict(changes or {}), gates
 
-    def again(self, closed: Container[Hashable] = ()) -> "StoredRuns":
-        """The same runs for another claim, with the rows that were read."""
-        return StoredRuns(self.profile, self.store, self.seeds, self._cache, self._changes, self._gates, closed)
+    def _start(self, closed: Container[Hashable] = ()) -> None:
+        super()._start(closed)
+        self.stand_in = self.reads_zero_shot = self._without_images = False
+        self._places: dict[Place, None] = {}
 
     def failed_gates(self, letters: str) -> Mapping[Place, Sequence[str]]:
         """The data sets and splits used that do not pass; see :func:`fedcopl_lab.paper.gates`."""
         return {} if self._gates is None else failed_gates(self._gates, letters, self._places)
 
-    def about(self) -> str:
-        """The profile."""
-        return f"profile {self.profile}"
-
     def reader(self, name: str) -> Read:
         """A reader of stored rounds; see ``statistics/_readers.py`` for the names."""
-        from fedcopl_lab.paper.statistics._readers import reader
+        from fedcopl_lab.paper.statistics._sage_readers import reader
 
         return reader(name)
 
     def image_error(self, read: Read, *rows: Rows) -> float | None:
-        """See ``statistics/_test_images.py``."""
-        from fedcopl_lab.paper.statistics._test_images import ACCURACIES, image_error
+        """See ``statistics/_readers.py``."""
+        from fedcopl_lab.paper.statistics._readers import ACCURACIES, image_error
 
         error = image_error(read, *rows)
         self._without_images |= read in ACCURACIES and error is None
@@ -114,21 +106,13 @@ class StoredRuns(Evidence):
 
     @property
     def resnet(self) -> str:
-        """The profile's ResNet among its frozen models.
-
-        Raises:
-            NotTestedError: it has none.
-        """
-        if len(self.encoders) < len(_SMALL_ENCODERS):
+        """The profile's ResNet among its frozen models; without one the claim is not tested."""
+        if len(self.encoders) < 3:
             raise NotTestedError(f"about a ResNet, which profile {self.profile} does not have")
         return self.encoders[-1]
 
     def needs_set(self, *names: str) -> Named:
-        """The settings of data sets that a claim is about.
-
-        Raises:
-            NotTestedError: the profile lacks one of them.
-        """
+        """The settings of data sets that a claim is about; where the profile lacks one it is not tested."""
         missing = [name for name in names if name not in self.sets]
         if missing:
             raise NotTestedError(f"about {', '.join(missing)}, which profile {self.profile} does not have")
@@ -170,7 +154,7 @@ class StoredRuns(Evidence):
         key = self._key(config)
         self.reads_zero_shot |= settings.get("method") == "zero-shot"
         if key not in self._cache:
-            run: Run = self.store.run(key)
+            run = self.store.run(key)
             self._cache[key] = run.records() if run.complete else None
         if self._cache[key] is not None:
             place = place_of(config)
@@ -193,11 +177,55 @@ class StoredRuns(Evidence):
         return found
 
     def _key(self, config: RunConfig) -> str:
-        if config not in self._cache:
-            inputs = (config.dataset, *([config.clip] if isinstance(config, PromptConfig) else []))
-            if inputs not in self._cache:
-                self._cache[inputs] = has_key(config)
-            if not self._cache[inputs]:
-                raise NotTestedError(f"{' or '.join(inputs)} is not here")
-            self._cache[config] = key_of(config)
-        return str(self._cache[config])
+        inputs = (config.dataset, *([config.clip] if isinstance(config, PromptConfig) else []))
+        if inputs not in self._cache:
+            self._cache[inputs] = has_key(config)
+        if not self._cache[inputs]:
+            raise NotTestedError(f"{' or '.join(inputs)} is not here")
+        return key_of(config)
+
+
+class PrintedRuns(StoredRuns):
+    """What the papers print, as if it were stored in profile ``"paper"``: claims read its cells as they read runs."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__("paper", store, seeds=(0, 1, 2))  # the same numbers at each: only their mean is of use
+
+    def rows_of(self, seed: int, settings: Settings) -> tuple[str, Rows | None]:
+        """Rows with the printed accuracy; None where the paper prints none."""
+        return "", _rows().get(self._config(0, settings))
+
+    def split_values(self, read: Callable[[dict[str, Any]], float], **settings: Any) -> pd.Series:
+        """Papers print no splits."""
+        raise NotTestedError("the papers print no split")
+
+
+@lru_cache(maxsize=1)
+def _rows() -> dict[RunConfig, Rows]:
+    last: dict[RunConfig, dict[str, Any]] = {}
+    reached: dict[RunConfig, dict[Any, float]] = {}
+    for item in ITEMS:
+        for metric in ("accuracy", "label_accuracy", "rounds_needed"):
+            lines = printed(item.id, metric).dropna(subset="value")
+            values = dict(zip(zip(lines["series"], lines["column"], strict=True), lines["value"], strict=True))
+            for cell in item.cells("paper") if values else ():
+                value = values.get((cell.series, cell.column))
+                if value is None:
+                    continue
+                row = last.setdefault(cell.config, {"round": 1})
+                if metric == "accuracy":
+                    row |= {"accuracy": value / 100, "accuracy_global": value / 100}
+                elif metric == "label_accuracy":
+                    row["labels"] = {"selected": [[100.0]], "selected_correct": [[value]]}
+                else:
+                    reached.setdefault(cell.config, {})[cell.level] = value
+    return {config: [row] for config, row in last.items()} | {config: _curve(own) for config, own in reached.items()}
+
+
+def _curve(reached: dict[Any, float]) -> Rows:
+    """Accuracy at each round: the highest target that the paper says was reached by then."""
+    rows = []
+    for number in range(1, math.ceil(max(reached.values())) + 1):
+        best = max((target for target, at in reached.items() if at <= number), default=0.0)
+        rows.append({"round": number, "accuracy": best / 100})
+    return rows

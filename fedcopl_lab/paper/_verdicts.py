@@ -8,54 +8,14 @@ from typing import Any
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config import did_you_mean, profile_name
+from fedcopl_lab.config import profile_name
 from fedcopl_lab.paper._claims_table import effects, judge, judge_claim
 from fedcopl_lab.paper._gates import Place, failed_gates, gate_rows, gates, sentences, split_of
-from fedcopl_lab.paper._printed import read_table
-from fedcopl_lab.paper._printed_runs import PrintedRuns
-from fedcopl_lab.paper._stored_runs import StoredRuns
-from fedcopl_lab.paper.items import SEEDS, Item
+from fedcopl_lab.paper._printed import read_table, rows_with
+from fedcopl_lab.paper._stored_runs import PrintedRuns, StoredRuns
+from fedcopl_lab.paper.items import SEEDS
 from fedcopl_lab.paper.statistics import STATISTICS
 from fedcopl_lab.store import Store
-
-CLAIMS_ABOUT: dict[str, tuple[int, ...]] = {
-    "fedcopl_main_fig1": (43,),
-    "fedcopl_main_table1": (12, 17, 19),
-    "fedcopl_main_table2": (13, 14, 15, 16),
-    "fedcopl_main_table3": (21,),
-    "fedcopl_main_table4": (26, 27),
-    "fedcopl_main_table5": (29, 30),
-    "fedcopl_main_table6": (31, 32, 33, 34),
-    "fedcopl_main_fig2": (35, 36, 38),
-    "fedcopl_main_fig3": (22, 23, 24, 25),
-    "fedcopl_supp_fig1": (37,),
-    "fedcopl_supp_fig2": (37,),
-    "fedcopl_supp_fig4": (3, 4, 8, 9),
-    "fedcopl_supp_table2": (26, 27, 28),
-    "fedcopl_supp_table3": (1, 2, 5, 6, 7),
-    "fedcopl_supp_table4": (39, 41, 42),
-    "fedcopl_supp_table5": (40, 41, 42),
-    "fedcopl_ours_controls": (10, 18, 20),
-    "fedcopl_ours_uploads": (11, 44, 45),
-    "sage_main_table1": (80, 82),
-    "sage_main_parts": (67, 73),
-    "sage_main_fig8": (66,),
-    "sage_ours_labels": (81,),
-    "sage_supp_table5": (68, 69),
-    "sage_supp_table6": (77, 78),
-    "sage_supp_table7": (77,),
-    "sage_supp_table8": (79, 83),
-    "sage_supp_fig9": (46, 47, 48, 49),
-    "sage_supp_fig10": (61, 62, 63, 64, 65),
-    "sage_supp_fig11": (50,),
-    "sage_supp_fig12": (51, 52),
-    "sage_supp_fig13": (70, 71, 72),
-    "sage_supp_fig14": (74, 75, 76),
-    "sage_supp_fig15": (59, 77),
-    "sage_supp_fig16": (60,),
-    "sage_supp_theory": (53, 54, 55, 56, 57, 58),
-}
-"""Item -> numbers of the claims that its picture lets a reader look at; an item that is not here has none."""
 
 
 def judged_claims(paper: str | None = None) -> pd.DataFrame:
@@ -66,11 +26,9 @@ def judged_claims(paper: str | None = None) -> pd.DataFrame:
 
     Returns:
         Columns number, paper, group, source (where it stands), claim, kind (``"difference"``, ``"every_case"``,
-        ``"equivalence"`` or ``"trend"``), claimed (what must be so), margin (points, for equivalence), statistic
-        (its lines in
-        ``statistics.csv``, or a function's name; empty where there is none yet), needs (runs), printed (what the
-        paper's own tables give), gates (letters of the gates that its runs must pass; see
-        :func:`fedcopl_lab.paper.gates`).
+        ``"equivalence"`` or ``"trend"``), claimed (what must be so), margin (points, for equivalence), statistic (its
+        lines in ``statistics.csv``, or a function's name), needs (runs), printed (what the paper's own tables give),
+        gates (letters of the gates that its runs must pass; see :func:`fedcopl_lab.paper.gates`).
 
     Raises:
         FedCoPLError: an unknown paper.
@@ -82,20 +40,8 @@ def judged_claims(paper: str | None = None) -> pd.DataFrame:
     """
     table = _table()
     if paper is not None:
-        known = list(dict.fromkeys(table["paper"]))
-        if paper not in known:
-            raise FedCoPLError(f"unknown paper {paper!r}{did_you_mean(paper, known)}; known: {', '.join(known)}")
-        table = table[table["paper"] == paper]
+        table = table[rows_with(table, "paper", paper)]
     return table.reset_index(drop=True).copy()
-
-
-def claims_about(item: Item) -> tuple[int, ...]:
-    """Numbers of the claims that an item speaks to, in the papers' order.
-
-    >>> claims_about(find_items(["main Table 5"])[0])
-    (29, 30)
-    """
-    return CLAIMS_ABOUT.get(item.id, ())
 
 
 def verdicts(
@@ -108,10 +54,10 @@ def verdicts(
 ) -> pd.DataFrame:
     """Judge every claim on the runs that are stored; nothing is computed or downloaded.
 
-    A claim asks for runs by their settings at each seed. Which cells and rows were not stored is said in its
-    note; with fewer than three seeds, or without what it is about, it is *not tested*. Runs of a data set and
-    split that do not pass the claim's gates are left out; where none pass, the numbers of all of them stand beside
-    the verdict *regime not reached*, and its note has the gate's number.
+    A claim asks for runs by their settings at each seed; its note says which were not stored. With fewer than three
+    seeds, or without what it is about, it is *not tested*. Runs of a data set and split that do not pass the claim's
+    gates are left out; where none pass, the numbers of all of them stand beside the verdict *regime not reached*, and
+    its note has the gate's number.
 
     Args:
         profile: whose runs; None takes ``$FEDCOPL_LAB_PROFILE`` or ``"smoke"``.
@@ -122,12 +68,11 @@ def verdicts(
         changes: settings that all runs have, such as ``rounds``; and ``machine``, of :meth:`Item.runs`.
 
     Returns:
-        One line per claim: number, claim, verdict (``"holds"``, ``"does not hold"``, ``"within noise"``, ``"regime
-        not reached"``, ``"not tested"``), statistic (in words), n_seeds, cells, k_of_m (cells with the claimed sign),
-        difference, low, high (95 % interval, in ``unit``), unit, runs (keys), note, p (of no difference), spread
-        (standard deviation over seeds), image_error (standard error that the test images leave), paper_effect (the
-        same statistic on the printed cells; NaN where none are printed), excludes_paper (``"yes"`` or ``"no"``: the
-        interval leaves that out).
+        One line per claim: number, claim, verdict (one of :data:`VERDICTS`), statistic (in words), n_seeds, cells,
+        k_of_m (cells with the claimed sign), difference, low, high (95 % interval, in ``unit``), unit, runs (keys),
+        note, p (of no difference), spread (standard deviation over seeds), image_error (standard error that the test
+        images leave), paper_effect (the same statistic on the printed cells; NaN where none are printed),
+        excludes_paper (``"yes"`` or ``"no"``: the interval leaves that out).
 
     Raises:
         FedCoPLError: an unknown profile, paper or number.
@@ -189,17 +134,9 @@ def same_verdicts(fresh: pd.DataFrame, committed: pd.DataFrame) -> pd.DataFrame:
     """
     both = fresh.merge(committed, on=["number", "claim", "n_seeds", "cells"], suffixes=("_fresh", "_committed"))
     both = both[(both["verdict_fresh"] != "not tested") & (both["verdict_committed"] != "not tested")]
-    return pd.DataFrame(
-        {
-            "number": both["number"],
-            "claim": both["claim"],
-            "fresh": both["verdict_fresh"],
-            "committed": both["verdict_committed"],
-            "difference_fresh": both["difference_fresh"],
-            "difference_committed": both["difference_committed"],
-            "same": both["verdict_fresh"] == both["verdict_committed"],
-        }
-    ).reset_index(drop=True)
+    both = both.rename(columns={"verdict_fresh": "fresh", "verdict_committed": "committed"})
+    shown = both[["number", "claim", "fresh", "committed", "difference_fresh", "difference_committed"]]
+    return shown.assign(same=both["fresh"] == both["committed"]).reset_index(drop=True)
 
 
 def where_reached(judged: pd.DataFrame, numbers: pd.DataFrame, profile: str) -> pd.DataFrame:

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Sequence
 
 import pytest
-from made_up_runs import World
+from made_up_runs import World, write_run
 
-from fedcopl_lab._files import to_json
 from fedcopl_lab.config import PromptConfig, run_key
 from fedcopl_lab.paper import _stored_runs, _verdicts, claim_lines, judge_claim, judged_claims
 from fedcopl_lab.paper._judge import Judgement
@@ -25,14 +24,8 @@ def evidence_of(tmp_path, monkeypatch) -> Callable[..., StoredRuns]:
             folder = store.root / key
             rows = None if folder.exists() else world(config)
             if rows is not None:
-                (folder / "rounds").mkdir(parents=True)
                 split = rows[0].pop("split", None)
-                if split is not None:
-                    (folder / "split.json").write_text(to_json(split))
-                (folder / "config.json").write_text(to_json(config.as_dict()))
-                for row in rows:
-                    (folder / "rounds" / f"{row['round']:04d}.json").write_text(to_json(row))
-                (folder / "result.json").write_text(to_json({"round": rows[-1]["round"]}))
+                write_run(folder, config, rows, split)
             return key
 
         monkeypatch.setattr(_verdicts, "gates", lambda profile, rows: None)

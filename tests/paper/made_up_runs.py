@@ -2,16 +2,26 @@
 
 import zlib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from fedcopl_lab._files import to_json
-from fedcopl_lab.config import PromptConfig
+from fedcopl_lab.config import PromptConfig, RunConfig
 
 Rows = list[dict[str, Any]]
 World = Callable[[PromptConfig], Rows | None]
 
 TRUE = [[40, 10, 0], [0, 10, 40]]
 """Two clients, three classes: the true counts of every made-up run that says nothing else."""
+
+
+def write_run(folder: Path, config: RunConfig, rows: Rows, split: dict[str, Any] | None = None) -> None:
+    """A complete run, as a store holds it."""
+    last = {name: value for name, value in rows[-1].items() if not isinstance(value, dict | list)}
+    files = {"config": config.as_dict(), "result": last} | {f"rounds/{row['round']:04d}": row for row in rows}
+    (folder / "rounds").mkdir(parents=True)
+    for name, content in (files | ({"split": split} if split else {})).items():
+        (folder / f"{name}.json").write_text(to_json(content))
 
 
 def jitter(config: PromptConfig, size: float = 0.05) -> float:

@@ -21,8 +21,8 @@ from fedcopl_lab.paper._intervals import (
     with_image_error,
 )
 from fedcopl_lab.paper._judge import judge_difference, pooled, slopes
-from fedcopl_lab.paper.statistics._readers import accuracy, first_labels, last_five
-from fedcopl_lab.paper.statistics._test_images import image_error as error_of_rows
+from fedcopl_lab.paper.statistics._readers import READERS, accuracy, last_five
+from fedcopl_lab.paper.statistics._readers import image_error as error_of_rows
 
 numbers = st.lists(st.integers(-50, 50).map(lambda n: n / 8), min_size=3, max_size=8)
 
@@ -96,7 +96,7 @@ def test_two_runs_are_compared_image_by_image_within_each_client() -> None:
     slow = 100 * math.sqrt(np.var(first, ddof=1) / 4 + np.var(second, ddof=1) / 2) / 2
     assert error_of_rows(accuracy, own, other) == pytest.approx(slow)
     assert error_of_rows(accuracy, own, own) == 0.0
-    assert error_of_rows(first_labels, own, other) is None
+    assert error_of_rows(READERS["first_labels"], own, other) is None
 
 
 def test_the_paired_error_is_that_of_drawing_test_images_again() -> None:

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up_runs import label_phase, rounds
 
-from fedcopl_lab.paper.statistics._groups import baselines
 from fedcopl_lab.paper.statistics._readers import (
     cosine,
     distance,
@@ -78,10 +77,3 @@ def test_label_phases_come_in_order_and_a_run_without_any_says_so() -> None:
     assert [round(label_accuracy(phase)) for phase in phases(rows)] == [60, 90]
     with pytest.raises(KeyError, match="labels"):
         phases([{"round": 1}])
-
-
-def test_baselines_name_trainer_and_labeller() -> None:
-    assert baselines("FPL", "CPL", trainers=("FedOTP",)) == {
-        "FedOTP + FPL": {"method": "FedOTP", "labeller": "FPL"},
-        "FedOTP + CPL": {"method": "FedOTP", "labeller": "CPL"},
-    }

@@ -1,18 +1,16 @@
 """SAGE's tables and figures: which runs they need, and what is collected from stored ones."""
 
-import json
 from dataclasses import replace
 
 import pytest
+from made_up_runs import write_run
 from sage_rows import sage_row
 
-from fedcopl_lab._files import to_json
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import KAPPA_STAR, SAGE_METHODS
 from fedcopl_lab.methods import open_method
 from fedcopl_lab.paper import claims, collect, find_items, printed
-from fedcopl_lab.paper.items._sage_columns import RANKED, REPEATED
-from fedcopl_lab.paper.items._sage_runs import CONVERGING
+from fedcopl_lab.paper.items._sage_runs import CONVERGING, RANKED, REPEATED
 
 SAGE = find_items(["sage"])
 N_RUNS_SMOKE = 346
@@ -22,18 +20,6 @@ def item(name):
     return find_items([name])[0]
 
 
-def write(store, config, rows, split=None):
-    run = store.run(key_of(config))
-    (run.path / "rounds").mkdir(parents=True)
-    (run.path / "config.json").write_text(to_json(config.as_dict()))
-    for row in rows:
-        (run.path / "rounds" / f"{row['round']:04d}.json").write_text(json.dumps(row))
-    last = {name: value for name, value in rows[-1].items() if not isinstance(value, dict | list)}
-    (run.path / "result.json").write_text(json.dumps(last))
-    if split:
-        (run.path / "split.json").write_text(json.dumps(split))
-
-
 def collected(store, name, seed=0):
     numbers = collect(item(name), "smoke", (seed,), store)
     assert set(numbers["seed"]) == {seed}
@@ -41,9 +27,8 @@ def collected(store, name, seed=0):
 
 
 def store_all(store, name, rows, seeds=(0,), split=None):
-    runs = {config: rows for _, config in item(name).runs("smoke", seeds)}
-    for config in runs:
-        write(store, config, rows, split)
+    for config in {config for _, config in item(name).runs("smoke", seeds)}:
+        write_run(store.run(key_of(config)).path, config, rows, split)
 
 
 def test_items_share_their_runs():

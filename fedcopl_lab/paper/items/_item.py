@@ -33,15 +33,12 @@ THREE_SEEDS = SEEDS[:3]
 """Seeds of sweeps, and of all rows in the other profiles: as many as the paper's trials."""
 
 
-def _as_it_is(config: RunConfig) -> RunConfig:
-    return config
-
-
 @cache
 def _varied(
-    config: RunConfig, seed: int, machine: Callable[[RunConfig], RunConfig], *changes: tuple[str, Any]
+    config: RunConfig, seed: int, machine: Callable[[RunConfig], RunConfig] | None, *changes: tuple[str, Any]
 ) -> RunConfig:
-    return machine(replace(config, seed=seed, **dict(changes)))  # thousands, each checked as it is made
+    made = replace(config, seed=seed, **dict(changes))  # thousands, each checked as it is made
+    return machine(made) if machine else made
 
 
 def ways_on_cards(config: RunConfig) -> list[RunConfig]:
@@ -101,10 +98,6 @@ Cells = Callable[[str], Sequence[Cell]]
 """Profile -> cells."""
 
 
-def _none(profile: str) -> Sequence[NotRun]:
-    return ()
-
-
 @dataclass(frozen=True)
 class Item:
     """A table or figure of a paper, or one of ours beside it.
@@ -126,6 +119,7 @@ class Item:
         not_run: profile -> columns of the paper that it cannot run.
         own: names of the rows that are a paper's own method.
         references: names of the rows that all others are read against and that are no rivals.
+        claims: numbers of the claims that its picture lets a reader look at.
     """
 
     id: str
@@ -141,9 +135,10 @@ class Item:
     axis: str = ""
     field: str = ""
     seeds: tuple[int, ...] | None = None
-    not_run: Callable[[str], Sequence[NotRun]] = _none
+    not_run: Callable[[str], Sequence[NotRun]] = lambda profile: ()
     own: tuple[str, ...] = ("FedCoPL", "SAGE")
     references: tuple[str, ...] = ("FedAvg-SL",)
+    claims: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         made = self.cells
@@ -159,7 +154,7 @@ class Item:
         profile: str,
         seeds: Sequence[int] = SEEDS,
         first: int | None = None,
-        machine: Callable[[RunConfig], RunConfig] = _as_it_is,
+        machine: Callable[[RunConfig], RunConfig] | None = None,
         **changes: Any,
     ) -> list[tuple[Cell, RunConfig]]:
         """Every (cell, run) of the item: its cells at each seed, with ``changes`` such as ``rounds``.

@@ -1,21 +1,30 @@
-"""The runs behind each of SAGE's tables and figures: rows and columns by profile."""
+"""The runs behind each of SAGE's tables and figures: rows, columns and data sets by profile."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from fedcopl_lab.config import KAPPA_STAR
+from fedcopl_lab.config import KAPPA_STAR, SAGE_METHODS, SageConfig, configure
+from fedcopl_lab.paper.items._fedcopl_columns import ONE_SET_PROFILES
 from fedcopl_lab.paper.items._item import Cell, Cells
-from fedcopl_lab.paper.items._sage_columns import (
-    ALL_METHODS,
-    BY_ALPHA,
-    REPEATED,
-    Settings,
-    analysed_set,
-    cells,
-    labelled,
-    on_analysed_set,
-    on_sets,
-    rows_of,
-)
+
+Settings = dict[str, Any]
+
+BY_ALPHA: Mapping[str, Settings] = {f"α = {alpha:g}": {"alpha": alpha} for alpha in (0.1, 0.5, 1.0)}
+"""The columns of SAGE's tables: Dirichlet concentrations, the most uneven split first."""
+
+SAGE_SETS: dict[str, str] = {"CIFAR-10": "cifar10", "CIFAR-100": "cifar100", "SVHN": "svhn", "CINIC-10": "cinic10"}
+"""The paper's name of each of SAGE's data sets -> ours."""
+
+_WITHIN = {"mini": ("CIFAR-10", "CIFAR-100")}
+_ANALYSED = {"mini": "CIFAR-10"}  # the first of its sets, so that a table's runs serve all analyses
+
+REPEATED = ("FixMatch-LPL", "FixMatch-GPL", "SAGE")
+"""Labels of one model, of the other, and of both: the methods of the closer comparisons."""
+
+RANKED = ("FedAvg", "FedAvg-SL", *REPEATED)
+"""Methods with most seeds."""
+
+_PER_CLASS = {"smoke": {0.05: 2, 0.1: 4, 0.2: 8}}
 
 CONVERGING = ("FixMatch-LPL", "FixMatch-GPL", "FedLabel", "FedDB", "FedDure", "SAGE")
 """The methods of SAGE's tables of rounds."""
@@ -24,10 +33,11 @@ TARGETS: Mapping[str, tuple[int, ...]] = {"smoke": (40, 55, 70, 80), "mini": (20
 PAPER_TARGETS = (30, 40, 45, 50)
 _LONG_RUN = {"paper": {"rounds": 600}}  # the printed tables go up to round 562, beyond the stated 500
 
-KAPPAS = {"smoke": (2.0, 6.0, 10.0, 18.0), "mini": (2.0, 6.0, 10.0, 18.0)}
-_PAPER_KAPPAS = tuple(float(value) for value in range(2, 21, 2))
+_FEW_KAPPAS = {"smoke": (2.0, 6.0, 10.0, 18.0), "mini": (2.0, 6.0, 10.0, 18.0)}
+_KAPPAS = tuple(float(value) for value in range(2, 21, 2))
 NO_KAPPA = "no κ"
 
+SAGE: Mapping[str, Settings] = {"SAGE": {"method": "SAGE"}}
 PARTS: dict[str, Settings] = {
     "FixMatch-LPL (neither)": {"method": "FixMatch-LPL"},
     "without CPG": {"method": "SAGE", "use_cpg": False},
@@ -40,18 +50,102 @@ REFERENCE = "FedAvg-SL"
 _DIRICHLET_ALPHA = {"smoke": 0.3}  # at 0.1 a client of the digits gets 17 images, too few for a step
 
 
-def compared_columns(profile: str, share: float) -> dict[str, Settings]:
-    """The columns of the main tables: every set and α, with that labelled share."""
-    return {name: {**there, **labelled(profile, share)} for name, there in on_sets(profile).items()}
+def labelled(profile: str, share: float) -> Settings:
+    """The settings that a labelled share of the paper stands for: the share, or where that is too easy, few images.
+
+    >>> labelled("smoke", 0.1), labelled("mini", 0.1)
+    ({'labelled_per_class': 4}, {'label_share': 0.1})
+    """
+    few = _PER_CLASS.get(profile, {}).get(share)
+    return {"label_share": share} if few is None else {"labelled_per_class": few}
+
+
+def seeds_of(config: SageConfig, most: int = 5) -> tuple[int, ...]:
+    """The seeds of a cell; each draws its own partition. In smoke ranked methods have ``most``, the others three.
+
+    >>> seeds_of(configure("smoke", method="SAGE")), seeds_of(configure("mini", method="FedDB"))
+    ((0, 1, 2, 3, 4), (0,))
+    """
+    if config.profile not in _PER_CLASS:
+        return tuple(range(3 if config.method in REPEATED else 1))
+    return tuple(range(most if config.method in RANKED else 3))
+
+
+def rows_of(methods: Iterable[str]) -> dict[str, Settings]:
+    """Row name -> settings of some methods."""
+    return {name: {"method": name} for name in methods}
+
+
+def on_sets(
+    profile: str, columns: Mapping[str, Settings] = BY_ALPHA, sets: Iterable[str] = SAGE_SETS
+) -> dict[str, Settings]:
+    """Column name -> settings: each of the paper's sets at each α; only α where the digits stand for all sets.
+
+    >>> list(on_sets("smoke"))
+    ['α = 0.1', 'α = 0.5', 'α = 1']
+    >>> list(on_sets("mini"))[0]
+    'CIFAR-10, α = 0.1'
+    """
+    if profile in ONE_SET_PROFILES:
+        return {name: dict(own) for name, own in columns.items()}
+    there = [name for name in sets if name in _WITHIN.get(profile, SAGE_SETS)]
+    return {f"{name}, {split}": {"dataset": SAGE_SETS[name], **own} for name in there for split, own in columns.items()}
+
+
+def analysed_set(profile: str) -> str:
+    """The one set of the analyses: the paper's, or the first that a profile runs.
+
+    >>> analysed_set("mini")
+    'CIFAR-10'
+    """
+    return _ANALYSED.get(profile, "CIFAR-100")
+
+
+def on_analysed_set(profile: str, data: str | None = None) -> dict[str, Settings]:
+    """Each α on the one set of the analyses, whose name stays out of the columns; ``data`` names another.
+
+    >>> on_analysed_set("paper")["α = 1"]
+    {'dataset': 'cifar100', 'alpha': 1.0}
+    """
+    there = {} if profile in ONE_SET_PROFILES else {"dataset": SAGE_SETS[data or analysed_set(profile)]}
+    return {name: {**there, **own} for name, own in BY_ALPHA.items()}
+
+
+def cells(
+    profile: str,
+    rows: Mapping[str, Settings],
+    columns: Mapping[str, Settings],
+    swept: str = "alpha",
+    levels: Mapping[str, float] | None = None,
+    most: int = 5,
+) -> list[Cell]:
+    """One cell for each row and column, a row's settings win, with the seeds of :func:`seeds_of`.
+
+    ``swept`` differs along the columns; ``levels`` are its values in them, None those of the setting of that name.
+    """
+    made = []
+    for row, settings in rows.items():
+        for column, there in columns.items():
+            config = configure(profile, **{**there, **settings})
+            level = getattr(config, swept) if levels is None else levels.get(column)
+            few = min(most, 3) if config.target == "soft" else most
+            made.append(Cell(row, column, config, seeds_of(config, few), swept, level))
+    return made
+
+
+def compared_columns(profile: str, share: float, splits: Mapping[str, Settings] = BY_ALPHA) -> dict[str, Settings]:
+    """The columns of the main tables: every set and split, with that labelled share."""
+    return {name: {**there, **labelled(profile, share)} for name, there in on_sets(profile, splits).items()}
 
 
 def _compared(share: float) -> Cells:
     def made(profile: str) -> list[Cell]:
-        rows = {name: row for name, row in ALL_METHODS.items() if name != REFERENCE}
+        order: list[str] = [*SAGE_METHODS]
+        rows = rows_of(name for name in order if name != REFERENCE)
         made = cells(profile, rows, compared_columns(profile, share), most=5 if share == 0.1 else 3)
         # the fully labelled reference does not read the label ratio: one run serves both tables, as in the paper
         made += cells(profile, rows_of((REFERENCE,)), compared_columns(profile, 0.1))
-        return sorted(made, key=lambda cell: list(ALL_METHODS).index(cell.series))
+        return sorted(made, key=lambda cell: order.index(cell.series))
 
     return made
 
@@ -59,9 +153,8 @@ def _compared(share: float) -> Cells:
 def _gates(profile: str) -> list[Cell]:
     alpha = _DIRICHLET_ALPHA.get(profile, 0.1)
     split: dict[str, Settings] = {f"Dirichlet, α = {alpha:g}": {"scheme": "dirichlet", "alpha": alpha}}
-    uneven = {name: {**there, **labelled(profile, 0.1)} for name, there in on_sets(profile, split).items()}
     rows = rows_of(("FedAvg", REFERENCE, "FixMatch-LPL", "SAGE"))
-    return cells(profile, rows, compared_columns(profile, 0.1) | uneven)
+    return cells(profile, rows, compared_columns(profile, 0.1) | compared_columns(profile, 0.1, split))
 
 
 def _hard_and_soft(profile: str) -> list[Cell]:
@@ -76,9 +169,9 @@ def targets(profile: str) -> tuple[int, ...]:
     return TARGETS.get(profile, PAPER_TARGETS)
 
 
-def long_runs(profile: str, column: str) -> dict[str, Settings]:
-    """The column of one α with rounds enough for the highest target."""
-    return on_analysed_set(profile, {column: {**BY_ALPHA[column], **_LONG_RUN.get(profile, {})}})
+def long_runs(profile: str) -> dict[str, Settings]:
+    """The column of each α with rounds enough for the highest target."""
+    return {name: {**there, **_LONG_RUN.get(profile, {})} for name, there in on_analysed_set(profile).items()}
 
 
 def _reaching(column: str) -> Cells:
@@ -93,25 +186,18 @@ def _reaching(column: str) -> Cells:
 
 def kappas(profile: str) -> list[float]:
     """The decay rates that a profile runs, in rising order; κ* is one of them."""
-    return sorted({*KAPPAS.get(profile, _PAPER_KAPPAS), KAPPA_STAR})
+    return sorted({*_FEW_KAPPAS.get(profile, _KAPPAS), KAPPA_STAR})
 
 
 def _kappas(profile: str) -> list[Cell]:
-    (there,) = on_analysed_set(profile, {"α = 1": BY_ALPHA["α = 1"]}).values()
+    there = on_analysed_set(profile)["α = 1"]
     swept = {f"{kappa:.4g}": {**there, "kappa": kappa} for kappa in kappas(profile)}
     others = rows_of(("FixMatch-LPL", "FixMatch-GPL"))
-    return [
-        *cells(profile, rows_of(("SAGE",)), swept, "kappa"),
-        *cells(profile, others, {NO_KAPPA: there}, "kappa", {}),
-    ]
-
-
-def _parts(profile: str) -> list[Cell]:
-    return cells(profile, PARTS, on_analysed_set(profile, {"α = 0.1": BY_ALPHA["α = 0.1"]}))
+    return [*cells(profile, SAGE, swept, "kappa"), *cells(profile, others, {NO_KAPPA: there}, "kappa", {})]
 
 
 def _label_shares(profile: str) -> list[Cell]:
-    (there,) = on_analysed_set(profile, {"α = 0.1": BY_ALPHA["α = 0.1"]}).values()
+    there = on_analysed_set(profile)["α = 0.1"]
     columns = {}
     for share in LABEL_SHARES:
         ((setting, value),) = labelled(profile, share).items()
@@ -121,23 +207,25 @@ def _label_shares(profile: str) -> list[Cell]:
     return cells(profile, rows_of(REPEATED), columns, swept, most=3)
 
 
-def _at(*alphas: str, methods: tuple[str, ...] = ("SAGE",), name: str = "", data: str | None = None) -> Cells:
-    """Methods at some α, all by default, on the set of the analyses or another."""
-    chosen = {column: BY_ALPHA[column] for column in alphas or BY_ALPHA}
-    rows = {name: {"method": "SAGE"}} if name else rows_of(methods)
-    return lambda profile: cells(profile, rows, on_analysed_set(profile, chosen, data))
+def _at(*alphas: str, rows: Mapping[str, Settings] = SAGE, data: str | None = None) -> Cells:
+    """Rows at some α, all by default, on the set of the analyses or another."""
+
+    def made(profile: str) -> list[Cell]:
+        columns = on_analysed_set(profile, data)
+        return cells(profile, rows, {name: columns[name] for name in alphas or columns})
+
+    return made
 
 
 def _converging(*columns: str) -> Cells:
-    return lambda profile: [
-        cell for column in columns for cell in cells(profile, rows_of(CONVERGING), long_runs(profile, column))
-    ]
+    rows = rows_of(CONVERGING)
+    return lambda profile: [cell for name in columns for cell in cells(profile, rows, {name: long_runs(profile)[name]})]
 
 
 SAGE_CELLS: dict[str, Cells] = {
     "sage_main_table1": _compared(0.1),
     "sage_main_rounds": _reaching("α = 1"),
-    "sage_main_parts": _parts,
+    "sage_main_parts": _at("α = 0.1", rows=PARTS),
     "sage_supp_table5": _hard_and_soft,
     "sage_supp_table6": _reaching("α = 0.1"),
     "sage_supp_table7": _reaching("α = 0.5"),
@@ -147,14 +235,14 @@ SAGE_CELLS: dict[str, Cells] = {
     "sage_main_fig2b": _at("α = 0.1"),
     "sage_main_fig5": _converging("α = 1"),
     "sage_main_fig7": _at("α = 0.1"),
-    "sage_main_fig8": _at(methods=REPEATED),
+    "sage_main_fig8": _at(rows=rows_of(REPEATED)),
     "sage_supp_fig9": _at(),
     "sage_supp_fig10": _at(),
     "sage_supp_fig11": _at(),
     "sage_supp_fig12": _at(),
     "sage_supp_fig13": _at("α = 0.5", "α = 1"),
     "sage_supp_fig15": _converging("α = 0.1", "α = 0.5"),
-    "sage_supp_fig16": _at(name="images", data="CIFAR-10"),
+    "sage_supp_fig16": _at(rows={"images": SAGE["SAGE"]}, data="CIFAR-10"),
     "sage_supp_theory": _at(),
     "sage_supp_eq18": lambda profile: [],
     "sage_ours_labels": _label_shares,

@@ -1,20 +1,19 @@
 """The rows and columns that the table of claims calls by one name."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from fedcopl_lab.paper._evidence import Named, Settings
+from fedcopl_lab.paper._evidence import Named, Settings, joined
 from fedcopl_lab.paper._stored_runs import StoredRuns
 from fedcopl_lab.paper.items._fedcopl_columns import BASELINES, FEDCOPL, ZERO_SHOT, with_labels
-from fedcopl_lab.paper.items._sage_columns import BY_ALPHA, on_analysed_set
-from fedcopl_lab.paper.items._sage_runs import PARTS
+from fedcopl_lab.paper.items._sage_runs import PARTS, on_analysed_set
 
 SAGE: Settings = {"method": "SAGE"}
 LPL: Settings = {"method": "FixMatch-LPL"}
-GPL: Settings = {"method": "FixMatch-GPL"}
-ONE_MODEL: Named = {"FixMatch-LPL": LPL, "FixMatch-GPL": GPL}
+ONE_MODEL: Named = {"FixMatch-LPL": LPL, "FixMatch-GPL": {"method": "FixMatch-GPL"}}
 """The rows that SAGE joins: labels of the local, of the global model."""
 
 JOINING = (0.5, 0.8, 1.0)
+WITH_FPL = with_labels(BASELINES, ("FPL",))
 LABELLERS: Named = {
     "FPL": {"method": "PromptFL", "labeller": "FPL"},
     "CPL": {"method": "PromptFL", "labeller": "CPL"},
@@ -23,24 +22,15 @@ LABELLERS: Named = {
 """Runs whose first label phase shows a labeller's labels; before training the trainer does not matter."""
 
 
-def baselines(*labellers: str, trainers: tuple[str, ...] = BASELINES) -> dict[str, Settings]:
-    """Row name -> settings for each trainer with each labeller.
-
-    >>> list(baselines("FPL", trainers=("PromptFL",)))
-    ['PromptFL + FPL']
-    """
-    return {**with_labels(trainers, labellers)}
-
-
 ROWS: Mapping[str, Named] = {
     "trainers": {name: {"method": name} for name in BASELINES},
-    "zero-shot and baselines + FPL": {**ZERO_SHOT, **baselines("FPL")},
-    "zero-shot and baselines": {**ZERO_SHOT, **baselines("FPL", "CPL")},
-    "baselines": baselines("FPL", "CPL"),
-    "baselines + FPL": baselines("FPL"),
-    "baselines + FPL and FedCoPL": {**baselines("FPL"), **FEDCOPL},
-    "FedOTP + FPL": baselines("FPL", trainers=("FedOTP",)),
-    "FedOTP + CPL": baselines("CPL", trainers=("FedOTP",)),
+    "zero-shot and baselines + FPL": {**ZERO_SHOT, **WITH_FPL},
+    "zero-shot and baselines": {**ZERO_SHOT, **with_labels(BASELINES, ("FPL", "CPL"))},
+    "baselines": with_labels(BASELINES, ("FPL", "CPL")),
+    "baselines + FPL": WITH_FPL,
+    "baselines + FPL and FedCoPL": {**WITH_FPL, **FEDCOPL},
+    "FedOTP + FPL": with_labels(("FedOTP",), ("FPL",)),
+    "FedOTP + CPL": with_labels(("FedOTP",), ("CPL",)),
     "FixMatch-LPL and FixMatch-GPL": ONE_MODEL,
     "FixMatch-LPL, FixMatch-GPL and SAGE": {**ONE_MODEL, "SAGE": SAGE},
     "SAGE without a part": {
@@ -49,15 +39,15 @@ ROWS: Mapping[str, Named] = {
 }
 
 
-def at_tenth(runs: StoredRuns) -> Named:
+def at_tenth(runs: StoredRuns, without: Sequence[str] = ()) -> Named:
     """The data sets at β = 0.1; a single one without a name."""
-    return {"" if len(runs.sets) == 1 else name: {**there, "beta": 0.1} for name, there in runs.sets.items()}
+    there = {name: own for name, own in runs.sets.items() if name not in without}
+    return {"" if len(there) == 1 else name: {**own, "beta": 0.1} for name, own in there.items()}
 
 
 def swept_sets(runs: StoredRuns) -> Named:
-    """Of :func:`at_tenth` those on which the paper sweeps the filters' levels, under names of their own."""
-    there = {name: own for name, own in runs.sets.items() if name not in ("CUB", "UCF101")}
-    return {"" if len(there) == 1 else name: {**own, "beta": 0.1} for name, own in there.items()}
+    """Those of them on which the paper sweeps the filters' levels."""
+    return at_tenth(runs, without=("CUB", "UCF101"))
 
 
 def from_even_to_uneven(runs: StoredRuns) -> Named:
@@ -65,19 +55,9 @@ def from_even_to_uneven(runs: StoredRuns) -> Named:
     return dict(reversed(on_analysed_set(runs.profile).items()))
 
 
-def at_alpha(runs: StoredRuns, name: str) -> Settings:
-    """The settings of one of SAGE's splits, such as ``"α = 0.1"``."""
-    (there,) = on_analysed_set(runs.profile, {name: BY_ALPHA[name]}).values()
-    return there
-
-
 def _crossed(first: Named, second: Named) -> Named:
     """Every pair, under both names; the first's settings win."""
-    return {
-        ", ".join(filter(None, (name, place))): {**there, **own}
-        for name, own in first.items()
-        for place, there in second.items()
-    }
+    return {joined(name, place): {**there, **own} for name, own in first.items() for place, there in second.items()}
 
 
 def _on_set(name: str) -> Callable[[StoredRuns], Named]:
@@ -110,5 +90,5 @@ COLUMNS: Mapping[str, Callable[[StoredRuns], Named]] = {
     "CUB with the ResNet": _cub_with_resnet,
     **{f"{name} of four": _on_set(name) for name in ("DTD", "CUB", "CIFAR-10", "CIFAR-100")},
     "each α": from_even_to_uneven,
-    "α = 0.1": lambda runs: {"": at_alpha(runs, "α = 0.1")},
+    "α = 0.1": lambda runs: {"": on_analysed_set(runs.profile)["α = 0.1"]},
 }

@@ -1,19 +1,35 @@
 """What claims read from a SAGE run's stored rows: confidences, labels, lambda, entropies, means over rounds."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from fedcopl_lab.paper._evidence import Read, Rows
-from fedcopl_lab.paper._judge import slope, spearman
-from fedcopl_lab.paper._sage_rounds import client_means, first_third, histogram, last_third, pseudo_label_numbers
-from fedcopl_lab.paper._sage_rounds import share_above as share_of_histogram
-from fedcopl_lab.paper.statistics._readers import mean
+from fedcopl_lab.paper._judge import slope
+from fedcopl_lab.paper._sage_rounds import (
+    client_means,
+    first_third,
+    histogram,
+    last_third,
+    pseudo_label_numbers,
+    share_above,
+)
+from fedcopl_lab.paper.statistics._readers import READERS, as_floats, mean, rank_correlation
 
 TAU = 0.95
-_PARTS: dict[str, Callable[[Sequence[Any]], Sequence[Any]]] = {"early": first_third, "late": last_third}
+_PARTS: Mapping[str, Callable[[Sequence[Any]], Sequence[Any]]] = {"early": first_third, "late": last_third}
+
+
+def reader(name: str) -> Read:
+    """One of :data:`READERS` or :data:`SAGE_READERS`; else a number of SAGE's rounds, averaged over them.
+
+    ``share_local`` of all rounds, ``early.share_local`` and ``late.share_local`` of the first and the last third,
+    ``clients.start_distance`` over clients, ``ensemble.agreement_with_mean`` of a stored group.
+    """
+    return {**READERS, **SAGE_READERS}.get(name) or logged(*reversed(name.split(".", 1)))
 
 
 def logged(name: str, of: str = "") -> Read:
@@ -33,58 +49,31 @@ def logged(name: str, of: str = "") -> Read:
 
 def curve(rows: Rows, name: str) -> list[float]:
     """A derived number of every round, NaN where there is none."""
-    found = []
-    for row in rows:
-        if "both" not in row:
-            raise KeyError("both")
-        value = pseudo_label_numbers(row)[name]
-        found.append(math.nan if value is None else float(value))
-    return found
+    if any("both" not in row for row in rows):
+        raise KeyError("both")
+    return as_floats([pseudo_label_numbers(row)[name] for row in rows]).tolist()
 
 
-def per_client(rows: Rows, name: str) -> list[float]:
-    """Each client's mean over the rounds it took part in; NaN for one that never did."""
-    clients = zip(*(row["clients"][name] for row in rows), strict=True)
-    return [mean(values) for values in clients]
+def per_client(rows: Rows, name: str) -> np.ndarray:
+    """Each client's mean over the rounds it took part in; NaN for one that never did, [K]."""
+    return np.array([mean(values) for values in zip(*(row["clients"][name] for row in rows), strict=True)])
 
 
 def above(model: str, threshold: float, rows: Rows) -> float:
     """Percent of the views on which a model is confident at least at a threshold, first third of the rounds."""
-    return 100 * share_of_histogram(histogram(first_third(rows), model), threshold)
+    return 100 * share_above(histogram(first_third(rows), model), threshold)
 
 
-def local_above(rows: Rows) -> float:
-    """Percent of the views that the local model labels, first third of the rounds."""
-    return above("local", TAU, rows)
-
-
-def global_above(rows: Rows) -> float:
-    """Percent of the views that the global model labels, first third of the rounds."""
-    return above("global", TAU, rows)
-
-
-def entropy_follows_mix(rows: Rows, mix_of: str = "mix_entropy") -> float:
+def entropy_follows(mix_of: str, rows: Rows) -> float:
     """Rank correlation over clients of the mean entropy of p_l and the entropy of the client's classes."""
-    own, mix = np.array(per_client(rows, "local_entropy")), np.array(per_client(rows, mix_of))
-    there = ~np.isnan(own) & ~np.isnan(mix)
-    return spearman(list(own[there]), list(mix[there])) if there.sum() > 1 else math.nan
+    return rank_correlation(per_client(rows, "local_entropy"), per_client(rows, mix_of))
 
 
-def entropy_follows_labelled(rows: Rows) -> float:
-    """The same with the entropy of the classes of the client's labelled images."""
-    return entropy_follows_mix(rows, "labelled_mix_entropy")
-
-
-def eq16_residual(rows: Rows, sign: int = 1) -> float:
-    """Prior entropy plus divergence minus posterior entropy (Eq. 16), mean over clients, nats."""
+def eq16_residual(sign: int, rows: Rows) -> float:
+    """Prior entropy plus (or minus) divergence minus posterior entropy (Eq. 16), mean over clients, nats."""
     found = client_means(rows)
     divergence = found["eq16_right"] - found["prior_entropy"]
     return mean(found["prior_entropy"] + sign * divergence - found["posterior_entropy"])
-
-
-def eq16_residual_with_minus(rows: Rows) -> float:
-    """The same with a minus sign in place of the plus."""
-    return eq16_residual(rows, -1)
 
 
 def eq16_printed_residual(rows: Rows) -> float:
@@ -93,8 +82,8 @@ def eq16_printed_residual(rows: Rows) -> float:
     return mean(found["eq16_printed"] - found["posterior_entropy"])
 
 
-def sure_where_agreed(rows: Rows, agreeing: bool = True) -> float:
-    """Percent of the test images with a confident merged model where most local models agree with it."""
+def sure_where(agreeing: bool, rows: Rows) -> float:
+    """Percent of the test images with a confident merged model where most local models agree with it, or elsewhere."""
     found = []
     for row in rows:
         images, sure = row["ensemble"]["agreeing_counts"], row["ensemble"]["agreeing_sure"]
@@ -102,11 +91,6 @@ def sure_where_agreed(rows: Rows, agreeing: bool = True) -> float:
         chosen = slice(half + 1, None) if agreeing else slice(0, half + 1)
         found.append(100 * sum(sure[chosen]) / sum(images[chosen]) if sum(images[chosen]) else math.nan)
     return mean(found)
-
-
-def sure_elsewhere(rows: Rows) -> float:
-    """The same on the other images."""
-    return sure_where_agreed(rows, agreeing=False)
 
 
 def overconfidence(rows: Rows) -> float:
@@ -122,13 +106,7 @@ def disputes_for_global(rows: Rows) -> float:
 
 def lambda_of_majority(rows: Rows) -> float:
     """Mean λ over views of majority classes minus over those of minority classes."""
-    pairs = zip(curve(rows, "lambda_majority"), curve(rows, "lambda_minority"), strict=True)
-    return mean([own - other for own, other in pairs])
-
-
-def lambda_per_round(rows: Rows) -> float:
-    """Slope over the rounds of mean λ."""
-    return slope([row["round"] for row in rows], curve(rows, "lambda"))
+    return mean(np.subtract(curve(rows, "lambda_majority"), curve(rows, "lambda_minority")))
 
 
 def softened(other: str, rows: Rows) -> float:
@@ -141,22 +119,30 @@ def softened(other: str, rows: Rows) -> float:
     return 100 * (mass - sum(one[f"n_disputed_{other}_right"] for one in disputes)) / total
 
 
-def softened_local(rows: Rows) -> float:
-    """:func:`softened` against the local model's labels."""
-    return softened("local", rows)
-
-
-def softened_global(rows: Rows) -> float:
-    """:func:`softened` against the global model's labels."""
-    return softened("global", rows)
-
-
 def added_over_local(rows: Rows) -> float:
     """Accuracy of the labels that CPG adds minus of the local ones, over the first third of the rounds, points."""
     first = first_third(rows)
-    added = sum(row["both"]["n_added"] for row in first)
-    local = sum(row["local"]["n_sure"] for row in first)
-    if not (added and local):
-        return math.nan
-    right = sum(row["both"]["n_added_correct"] for row in first) / added
-    return 100 * (right - sum(row["local"]["n_sure_correct"] for row in first) / local)
+    added, added_right = (sum(row["both"][name] for row in first) for name in ("n_added", "n_added_correct"))
+    local, local_right = (sum(row["local"][name] for row in first) for name in ("n_sure", "n_sure_correct"))
+    return 100 * (added_right / added - local_right / local) if added and local else math.nan
+
+
+SAGE_READERS: Mapping[str, Read] = {
+    "local_above": partial(above, "local", TAU),
+    "global_above": partial(above, "global", TAU),
+    "entropy_follows_mix": partial(entropy_follows, "mix_entropy"),
+    "entropy_follows_labelled": partial(entropy_follows, "labelled_mix_entropy"),  # of the client's labelled images
+    "eq16_residual": partial(eq16_residual, 1),
+    "eq16_residual_with_minus": partial(eq16_residual, -1),
+    "eq16_printed_residual": eq16_printed_residual,
+    "sure_where_agreed": partial(sure_where, True),
+    "sure_elsewhere": partial(sure_where, False),
+    "overconfidence": overconfidence,
+    "disputes_for_global": disputes_for_global,
+    "lambda_of_majority": lambda_of_majority,
+    "lambda_per_round": lambda rows: slope([row["round"] for row in rows], curve(rows, "lambda")),
+    "softened_local": partial(softened, "local"),
+    "softened_global": partial(softened, "global"),
+    "added_over_local": added_over_local,
+}
+"""Name in ``statistics.csv`` -> one number of a run."""

@@ -9,14 +9,13 @@ import pandas as pd
 from fedcopl_lab.paper._evidence import Named, Rows
 from fedcopl_lab.paper._judge import Judgement, case_by_case, judge_difference, judge_every_case, judge_parts, pooled
 from fedcopl_lab.paper._stored_runs import StoredRuns
-from fedcopl_lab.paper.statistics._readers import accuracy, as_floats, mean, upload_error
+from fedcopl_lab.paper.statistics._readers import accuracy, as_floats, mean
 
 _NOISE: Named = {
     f"{kind} noise, ε = {epsilon:g}": {"count_noise": kind, "epsilon": epsilon}
     for kind in ("laplace", "gaussian")
     for epsilon in (0.1, 0.3, 1.0, 3.0, 10.0)
 }
-_WAYS = ("decay", "gradient")
 _REFERENCES = {"from the client's own prompt": "", "from the averaged prompt": "_from_mean"}
 
 
@@ -48,7 +47,7 @@ def text_drifts_more_everywhere(runs: StoredRuns) -> Judgement:
         found = {}
         for word, last in (("first quarter", False), ("last quarter", True)):
             for name, there in runs.panels().items():
-                found[f"{name}, {word}"] = runs.later(partial(quarter, measure, last), **there)
+                found[f"{name}, {word}"] = partial(runs.values, partial(quarter, measure, last), **there)
         return runs.cells(found)
 
     return judge_parts(
@@ -84,9 +83,9 @@ def _for_every_reference(runs: StoredRuns, measure: str, unit: str) -> Judgement
     wanted = {}
     for name, there in runs.panels().items():
         for reference, ending in _REFERENCES.items():
-            wanted[f"{reference}, {name}"] = runs.later(partial(difference, ending), **there)
+            wanted[f"{reference}, {name}"] = partial(runs.values, partial(difference, ending), **there)
         both = {**there, "aggregate": "both"}
-        wanted[f"both prompts averaged, {name}"] = runs.later(partial(difference, ""), **both)
+        wanted[f"both prompts averaged, {name}"] = partial(runs.values, partial(difference, ""), **both)
     cells = runs.cells(wanted)
     return judge_every_case(cells, unit).with_notes(case_by_case(cells, 2))
 
@@ -106,7 +105,9 @@ def _by_the_gradient(runs: StoredRuns) -> str:
     """What a drift without weight decay's part of the way would be; empty where runs did not log it."""
 
     def share(part: str, rows: Rows) -> float:
-        decay, gradient = (mean(as_floats([row.get(f"move_{part}_{by}") for row in rows])) for by in _WAYS)
+        decay, gradient = (
+            mean(as_floats([row.get(f"move_{part}_{by}") for row in rows])) for by in ("decay", "gradient")
+        )
         return 100 * decay / (decay + gradient)
 
     def difference(rows: Rows) -> float:
@@ -151,8 +152,9 @@ def less_communication_than_both_prompts(runs: StoredRuns) -> Judgement:
 
 def uploads_tell_less_than_exact_counts(runs: StoredRuns) -> Judgement:
     """45: error of the class shares read off filtered counts; exact counts have none."""
-    noisy = runs.cells({name: runs.later(upload_error, **own) for name, own in _NOISE.items()}, least=0)
-    cost = runs.cells({name: runs.gap(accuracy, own, {}) for name, own in _NOISE.items()}, least=0)
+    upload_error = runs.reader("upload_error")
+    noisy = runs.in_columns(upload_error, _NOISE, least=0)
+    cost = runs.gaps(accuracy, {name: (own, {}) for name, own in _NOISE.items()}, least=0)
     said = "; ".join(
         f"{name}: error {noisy[name].mean():.0f}, accuracy {cost[name].mean():+.1f}" for name in noisy if name in cost
     )

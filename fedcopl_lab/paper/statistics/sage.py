@@ -1,7 +1,7 @@
 """Claims of SAGE's paper that need more than a row of ``statistics.csv``: one function each, named there."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedcopl_lab.config import KAPPA_STAR
-from fedcopl_lab.paper._evidence import Named, NotTestedError, Read, Rows, Settings
+from fedcopl_lab.config import KAPPA_STAR, SAGE_METHODS
+from fedcopl_lab.paper._evidence import Named, NotTestedError, Read, Rows, Settings, joined
 from fedcopl_lab.paper._intervals import columns_of, minus
 from fedcopl_lab.paper._judge import (
     Judgement,
@@ -26,9 +26,17 @@ from fedcopl_lab.paper._judge import (
 from fedcopl_lab.paper._sage_reached import WINDOW, Reached, log_speed_up, rounds_to
 from fedcopl_lab.paper._sage_rounds import THRESHOLDS
 from fedcopl_lab.paper._stored_runs import StoredRuns
-from fedcopl_lab.paper.items._sage_columns import ALL_METHODS, BY_ALPHA, SAGE_SETS, on_analysed_set
-from fedcopl_lab.paper.items._sage_runs import REFERENCE, compared_columns, kappas, long_runs, targets
-from fedcopl_lab.paper.statistics._groups import LPL, ONE_MODEL, SAGE, at_alpha, from_even_to_uneven
+from fedcopl_lab.paper.items._sage_runs import (
+    REFERENCE,
+    compared_columns,
+    kappas,
+    long_runs,
+    on_analysed_set,
+    on_sets,
+    rows_of,
+    targets,
+)
+from fedcopl_lab.paper.statistics._groups import LPL, ONE_MODEL, SAGE, from_even_to_uneven
 from fedcopl_lab.paper.statistics._readers import (
     accuracy,
     accuracy_curve,
@@ -39,7 +47,7 @@ from fedcopl_lab.paper.statistics._readers import (
 )
 from fedcopl_lab.paper.statistics._sage_readers import above, curve, logged
 
-RIVALS: Named = {name: row for name, row in ALL_METHODS.items() if name not in ("SAGE", REFERENCE)}
+RIVALS: Named = rows_of(name for name in SAGE_METHODS if name not in ("SAGE", REFERENCE))
 """The methods that SAGE is compared with; the fully labelled reference is none."""
 
 PER_STEP = "per step of α"
@@ -61,14 +69,14 @@ def trends_hold_at_every_threshold(runs: StoredRuns) -> Judgement:
 def local_labels_more_early(runs: StoredRuns) -> Judgement:
     """50: views labelled by the local model minus by the global one, first third of the rounds, at every α."""
 
-    def meeting(rows: Rows) -> float:
-        gaps = [own - other for own, other in zip(curve(rows, "share_local"), curve(rows, "share_global"), strict=True)]
-        return float(next((row["round"] for row, gap in zip(rows, gaps, strict=True) if gap <= 0), math.inf))
+    def caught_up(rows: Rows) -> float:
+        pairs = zip(curve(rows, "share_local"), curve(rows, "share_global"), strict=True)
+        return float(any(own - other <= 0 for own, other in pairs))
 
-    met = pd.concat(list(_at_each_alpha(runs, meeting).values()))
+    met = pd.concat(list(_at_each_alpha(runs, caught_up).values()))
     ahead = runs.read("100 * (early.share_local - early.share_global)")
     return judge_every_case(_at_each_alpha(runs, ahead)).with_notes(
-        f"The global model catches up in {int(met.map(math.isfinite).sum())} of {len(met)} runs."
+        f"The global model catches up in {int(met.sum())} of {len(met)} runs."
     )
 
 
@@ -131,7 +139,7 @@ def labelled_and_unlabelled_differ(runs: StoredRuns) -> Judgement:
 
 def any_kappa_works(runs: StoredRuns) -> Judgement:
     """74: SAGE at each κ minus the better of FixMatch-LPL and FixMatch-GPL, at α = 1."""
-    there = at_alpha(runs, "α = 1")
+    there = on_analysed_set(runs.profile)["α = 1"]
 
     def judge(read: Read) -> Judgement:
         leads = {f"κ = {kappa:.4g}": runs.lead(read, {**SAGE, "kappa": kappa}, ONE_MODEL, **there)
@@ -147,7 +155,7 @@ def large_kappas_are_alike(runs: StoredRuns) -> Judgement:
 
     def judge(read: Read) -> Judgement:
         table = _over_kappa(runs, read)
-        between = runs.between(read, "kappa", **SAGE, **at_alpha(runs, "α = 1"))
+        between = runs.between(read, "kappa", **SAGE, **on_analysed_set(runs.profile)["α = 1"])
         return judge_range(table[table.columns[len(table.columns) // 2 :]], gap=between)
 
     means = _over_kappa(runs, last_five).mean()
@@ -161,7 +169,7 @@ def kappa_star_is_best(runs: StoredRuns) -> Judgement:
     means = _over_kappa(runs, last_five).mean()
     best = means.drop(KAPPA_STAR).idxmax()
     rank = int((means > means[KAPPA_STAR]).sum()) + 1
-    there = {**SAGE, **at_alpha(runs, "α = 1")}
+    there = {**SAGE, **on_analysed_set(runs.profile)["α = 1"]}
     return _with_last_round(
         lambda read: judge_difference(runs.between(read, "kappa", **there)(KAPPA_STAR, best))
     ).with_notes(f"κ* has rank {rank} of {len(means)}; the best other is κ = {best:.4g}.")
@@ -177,7 +185,7 @@ def fewest_rounds(runs: StoredRuns) -> Judgement:
 
     bounds = sum(
         int(runs.values(partial(censored, target), **row, **there).sum())
-        for there in _long_columns(runs).values()
+        for there in long_runs(runs.profile).values()
         for row in (LPL, SAGE)
         for target in targets(runs.profile)
     )
@@ -200,19 +208,20 @@ def largest_lead_early(runs: StoredRuns) -> Judgement:
 
 def best_with_a_fifth_labelled(runs: StoredRuns) -> Judgement:
     """79: SAGE minus the best other method, in every column with 20 % labels."""
-    return _best(runs, _columns(runs, 0.2))
+    return _best(runs, 0.2)
 
 
 def best_with_a_tenth_labelled(runs: StoredRuns) -> Judgement:
     """80: the same with 10 % labels."""
-    return _best(runs, _columns(runs, 0.1))
+    return _best(runs, 0.1)
 
 
 def lead_independent_of_labels(runs: StoredRuns) -> Judgement:
     """81: SAGE's lead at 10 % labels minus its lead at 20 %, over the better of the one-model rows."""
 
     def leads(read: Read) -> list[pd.Series]:
-        return [pooled(_leads(runs, read, _columns(runs, share), ONE_MODEL)) for share in (0.1, 0.2)]
+        both = [compared_columns(runs.profile, share) for share in (0.1, 0.2)]
+        return [pooled(_leads(runs, read, columns, ONE_MODEL)) for columns in both]
 
     first, second = (float(values.mean()) for values in leads(last_five))
     return _with_last_round(lambda read: judge_equivalence(minus(*leads(read)))).with_notes(
@@ -222,7 +231,7 @@ def lead_independent_of_labels(runs: StoredRuns) -> Judgement:
 
 def robust_to_skew(runs: StoredRuns) -> Judgement:
     """82: what each other method loses from α = 1 to 0.1 minus what SAGE loses, with 10 % labels."""
-    columns = _columns(runs, 0.1)
+    columns = compared_columns(runs.profile, 0.1)
     pairs = {
         even.replace("α = 1", "").strip(", "): (columns[even], columns[even.replace("α = 1", "α = 0.1")])
         for even in columns
@@ -235,11 +244,7 @@ def robust_to_skew(runs: StoredRuns) -> Judgement:
         return minus(*losses)
 
     def judge(read: Read) -> Judgement:
-        cells = {
-            ", ".join(filter(None, (name, data))): partial(behind, read, row, data)
-            for name, row in RIVALS.items()
-            for data in pairs
-        }
+        cells = {joined(name, data): partial(behind, read, row, data) for name, row in RIVALS.items() for data in pairs}
         return judge_every_case(runs.cells(cells))
 
     return _with_last_round(judge)
@@ -247,11 +252,12 @@ def robust_to_skew(runs: StoredRuns) -> Judgement:
 
 def passes_the_reference_on_svhn(runs: StoredRuns) -> Judgement:
     """83: SAGE minus the fully labelled reference on SVHN with 20 % labels, at each α."""
-    columns = {name: there for name, there in _columns(runs, 0.2).items() if there.get("dataset") == SAGE_SETS["SVHN"]}
+    columns = {name: there for name, there in on_sets(runs.profile).items() if there.get("dataset") == "svhn"}
     if not columns:
         raise NotTestedError(f"about SVHN, which profile {runs.profile} does not have")
     reference = {REFERENCE: {"method": REFERENCE, "label_share": 0.1}}
-    return _with_last_round(lambda read: judge_every_case(_leads(runs, read, columns, reference)))
+    own = {**SAGE, "label_share": 0.2}
+    return _with_last_round(lambda read: judge_every_case(_leads(runs, read, columns, reference, own)))
 
 
 def _at_each_alpha(runs: StoredRuns, read: Read) -> dict[str, pd.Series]:
@@ -266,11 +272,7 @@ def _over_alpha(runs: StoredRuns, read: Read) -> pd.Series:
 
 
 def _over_kappa(runs: StoredRuns, read: Read) -> pd.DataFrame:
-    return runs.sweep(read, "kappa", kappas(runs.profile), least=3, **SAGE, **at_alpha(runs, "α = 1"))
-
-
-def _columns(runs: StoredRuns, share: float) -> Named:
-    return compared_columns(runs.profile, share)
+    return runs.sweep(read, "kappa", kappas(runs.profile), least=3, **SAGE, **on_analysed_set(runs.profile)["α = 1"])
 
 
 def _with_last_round(judge: Callable[[Read], Judgement]) -> Judgement:
@@ -278,18 +280,13 @@ def _with_last_round(judge: Callable[[Read], Judgement]) -> Judgement:
     return judge(last_five).with_notes(f"After the last round alone: {judge(accuracy).text or 'no number'}.")
 
 
-def _leads(runs: StoredRuns, read: Read, columns: Named, rivals: Named) -> dict[str, pd.Series]:
-    def lead(there: Settings) -> pd.Series:
-        found = {name: runs.values(read, **{**there, **row}) for name, row in rivals.items()}
-        best = max(found, key=lambda name: float(found[name].mean()))
-        return runs.gap(read, {**there, **SAGE}, {**there, **rivals[best]})()
-
-    return runs.cells({name: partial(lead, there) for name, there in columns.items()})
+def _leads(runs: StoredRuns, read: Read, columns: Named, rivals: Named, own: Settings = SAGE) -> dict[str, pd.Series]:
+    return runs.cells({name: runs.lead(read, own, rivals, **there) for name, there in columns.items()})
 
 
-def _best(runs: StoredRuns, columns: Named) -> Judgement:
+def _best(runs: StoredRuns, share: float) -> Judgement:
     """Best of all needs every rival; that it is not, the rivals with enough seeds may show."""
-    known = {}
+    columns, known = compared_columns(runs.profile, share), {}
     for name, row in RIVALS.items():
         try:
             for there in columns.values():
@@ -308,10 +305,6 @@ def _best(runs: StoredRuns, columns: Named) -> Judgement:
     )
 
 
-def _long_columns(runs: StoredRuns) -> Mapping[str, Settings]:
-    return {name: there for column in BY_ALPHA for name, there in long_runs(runs.profile, column).items()}
-
-
 def _leads_in_rounds(runs: StoredRuns, window: int = 1) -> dict[str, pd.Series]:
     def lead(target: int, own: Rows, other: Rows) -> float:
         return log_speed_up(_reached(other, target, window), _reached(own, target, window))
@@ -319,7 +312,7 @@ def _leads_in_rounds(runs: StoredRuns, window: int = 1) -> dict[str, pd.Series]:
     return runs.cells(
         {
             f"{column}, to {target} %": runs.paired(partial(lead, target), {**SAGE, **there}, {**LPL, **there})
-            for column, there in _long_columns(runs).items()
+            for column, there in long_runs(runs.profile).items()
             for target in targets(runs.profile)
         }
     )

@@ -1,10 +1,10 @@
-"""What the profile `mini` runs: photographs its frozen model never saw, and names that do not claim zero-shot."""
+"""Which runs items have: their seeds; in `mini` photographs its frozen model never saw, and nothing zero-shot."""
 
 import pytest
 from made_up_runs import jitter, rounds
 
 from fedcopl_lab.config import PromptConfig
-from fedcopl_lab.paper import ITEMS, differences, find_items, has_runs, judged_claims, verdicts
+from fedcopl_lab.paper import ITEMS, SEEDS, differences, find_items, has_runs, judged_claims, verdicts
 from fedcopl_lab.paper.items._fedcopl_columns import SETS_OF_MINI
 from fedcopl_lab.store import Store
 
@@ -67,3 +67,21 @@ def test_every_claim_is_judged_or_says_what_mini_lacks(judged_by):
     assert {16, 19, 26, 28} <= {number for number, _ in lacking}
     without_a_floor = [line for line in lacking if "Exactly 0 at every seed" not in line[1]]
     assert len(without_a_floor) < 15, without_a_floor
+
+
+def seeds_of(name, **how):
+    return sorted({config.seed for _, config in find_items([name])[0].runs("smoke", **how)})
+
+
+def test_an_item_has_its_own_seeds_or_those_asked_for():
+    assert set(seeds_of("fedcopl_main_table1", seeds=(3, 7))) <= {3, 7} | set(SEEDS)
+    assert len(seeds_of("fedcopl_ours_spread")) > len(SEEDS) or len(SEEDS) > 3
+    assert seeds_of("fedcopl_supp_fig3") == [0]
+
+
+@pytest.mark.parametrize("name", ["fedcopl_main_table1", "fedcopl_ours_spread", "fedcopl_supp_fig3"])
+def test_first_bounds_the_seeds_of_every_cell(name):
+    every = seeds_of(name)
+    assert seeds_of(name, first=None) == every
+    assert seeds_of(name, first=1) == every[:1]
+    assert seeds_of(name, first=0) == []
