@@ -38,17 +38,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     adding = "keep what is there, add stored cells and seeds, name the rest"
     parser.add_argument("--add", action="store_true", help=adding)
     parser.add_argument("--device", default="cpu", help="where the runs were computed: cpu or cuda (default: cpu)")
-    parser.set_defaults(command=lambda options: export(options.profile, options.out, options.add, options.device))
+    parser.set_defaults(command=export)
 
 
-def export(profile: str | None, out: str | None, add: bool = False, device: str = "cpu") -> int:
+def export(options: argparse.Namespace) -> int:
     """Write what stored runs give, every item's numbers and every claim's verdict, as a profile's committed ones.
 
-    ``add`` keeps the cells and verdicts that the folder holds, adds those that are stored, and says which are missing,
-    instead of an error. With a card as ``device``, call it on the machine that has computed the runs.
+    ``--add`` keeps the cells and verdicts that the folder holds, adds those that are stored, and says which are
+    missing, instead of an error. With a card as device, call it on the machine that has computed the runs.
     """
-    profile, store = profile_name(profile), Store()
-    folder, machine = Path(out) if out else measured_folder(), on_this_machine(device)
+    profile, store, add = profile_name(options.profile), Store(), options.add
+    folder, machine = Path(options.out) if options.out else measured_folder(), on_this_machine(options.device)
     items = [item for item in ITEMS if item.reads != "nothing" and has_runs(item, profile)]
     tables = [collect(item, profile, store=store, partial=add, machine=machine) for item in items]
     if not any(any(table["key"]) for table in tables):

@@ -1,12 +1,16 @@
-"""What a command finds out about its machine: a card to compute on, and data that can be fetched before the runs."""
+"""What runs need of a machine before the first one starts: a device, data and weights, time and memory."""
 
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config import PromptConfig, RunConfig
+from fedcopl_lab._identity import has_key, key_of
+from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig
+from fedcopl_lab.paper import committed_seconds
+from fedcopl_lab.store import Store
 
 Machine = Callable[[RunConfig], RunConfig]
 """Makes a run what a machine computes."""
@@ -56,21 +60,25 @@ def _gigabytes(device: str) -> float:
     return memory_of(device) / 1e9 if torch.cuda.is_available() else 0.0
 
 
+def _needed(configs: Sequence[RunConfig]) -> tuple[list[str], list[str]]:
+    """Data sets and pretrained weights with a manifest that some runs read."""
+    from fedcopl_lab.data import known_manifests, split_name
+
+    known, models = known_manifests("dataset"), known_manifests("weights")
+    sets = {split_name(config.dataset, known).whole for config in configs}
+    clips = {config.clip for config in configs if isinstance(config, PromptConfig) and config.weights == "pretrained"}
+    return sorted(sets & set(known)), sorted(clips & set(models))
+
+
 def fetch_missing(configs: Sequence[RunConfig], agreed: bool = False) -> None:
     """Fetch data sets and weights of some runs that are not here; says what has to be placed by hand, and where.
 
     Does not ask before more than 5 GB when that is ``agreed``.
-
-    Raises:
-        FedCoPLError: nobody agreed to a large download, or a file did not arrive.
     """
-    from fedcopl_lab.data import download_of, get, known_manifests, split_name, state_of
+    from fedcopl_lab.data import download_of, get, state_of
 
-    sets = known_manifests("dataset")
-    names = {split_name(config.dataset, sets).whole for config in configs}
-    names |= {c.clip for c in configs if isinstance(c, PromptConfig) and c.weights == "pretrained"}
-    names &= {*sets, *known_manifests("weights")}
-    missing = [download_of(name) for name in sorted(names) if state_of(name) in ("absent", "partly")]
+    names = sorted(name for some in _needed(configs) for name in some)
+    missing = [download_of(name) for name in names if state_of(name) in ("absent", "partly")]
     for one in missing:
         for file in one.files:
             if not file.urls and not (one.folder / file.name).exists():
@@ -92,3 +100,77 @@ def fetch_missing(configs: Sequence[RunConfig], agreed: bool = False) -> None:
 
 def _agrees() -> bool:
     return sys.stdin.isatty() and input("fetch all of it? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def missing_inputs(configs: Sequence[RunConfig]) -> list[str]:
+    """One line for each data set and each model's weights that is not here, with the remedy."""
+    from fedcopl_lab.data import state_of
+
+    sets, weights = _needed(configs)
+    lines = []
+    for name in sets:
+        if (state := state_of(name)) in ("absent", "partly"):
+            where = "not here" if state == "absent" else "only in part here"
+            lines.append(f"data set {name}: {where}; `fedcopl-lab data get {name}`")
+    for name in (name for name in weights if state_of(name) != "packaged"):
+        from fedcopl_lab.models.openai_weights import find_weights
+
+        try:
+            find_weights(name)
+        except FedCoPLError as error:
+            lines.append(f"weights {name}: {error}")
+    return lines
+
+
+def check_inputs(configs: Sequence[RunConfig]) -> None:
+    """Refuse to start a sweep that would stop in the middle: name all data and weights that are missing."""
+    if missing := missing_inputs(configs):
+        raise FedCoPLError("\n  ".join(["these are needed and not on this machine:", *missing]))
+
+
+def not_stored(configs: Sequence[RunConfig], store: Store) -> list[RunConfig]:
+    """The runs that are still to be computed; one whose data are not here has no key yet and is among them."""
+    return [config for config in configs if not (has_key(config) and store.run(key_of(config)).complete)]
+
+
+def list_costs(configs: Sequence[RunConfig], store: Store) -> int:
+    """Print the runs and what is missing; 0 when all could start, 2 when not."""
+    todo = not_stored(configs, store)
+    print(f"{len(configs)} runs, {len(configs) - len(todo)} of them stored; to compute:")
+    costs = [_cost(config) for config in todo]
+    for config, (seconds, memory, how) in zip(todo, costs, strict=True):
+        time = "    ?" if seconds is None else _time(seconds)
+        room = "   ?" if memory is None else f"{memory / 1e9:4.1f}"
+        print(f"  {time}  {room} GB  {config.label}{how}")
+    known = [seconds for seconds, _, _ in costs if seconds is not None]
+    if known:
+        rest = f", and {len(todo) - len(known)} runs of unknown time" if len(known) < len(todo) else ""
+        print(f"one after the other: {_time(sum(known)).strip()}{rest}")
+    missing = missing_inputs(configs)
+    print("\n  ".join(["not on this machine:", *missing]) if missing else "all data and weights are here")
+    return 2 if missing else 0
+
+
+def _cost(config: RunConfig) -> tuple[float | None, float | None, str]:
+    """Seconds, bytes, and where the seconds are from."""
+    planned, timed = _planned(config), committed_seconds(config.profile)(config)
+    if not math.isnan(timed):
+        return timed, planned[1], ""
+    return (*planned, " (estimated from rates measured now)" if planned[0] is not None else "")
+
+
+def _planned(config: RunConfig) -> tuple[float | None, float | None]:
+    if not isinstance(config, PromptConfig | SageConfig):
+        return None, None
+    from fedcopl_lab.extras.bench import plan_run
+
+    try:
+        plan = plan_run(config, repeats=1)
+    except FedCoPLError:  # a model or data set whose cost is not counted
+        return None, None
+    return plan.seconds, plan.bytes
+
+
+def _time(seconds: float) -> str:
+    hours = seconds / 3600
+    return f"{hours:5.1f} h" if hours >= 1 else f"{seconds / 60:3.0f} min" if seconds >= 60 else f"{seconds:5.0f} s"

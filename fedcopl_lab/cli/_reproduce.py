@@ -16,8 +16,7 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import check_writable
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.cli._drawing import Drawing
-from fedcopl_lab.cli._machine import chosen_device, fetch_missing, on_this_machine
-from fedcopl_lab.cli._needs import check_inputs, list_costs, not_stored
+from fedcopl_lab.cli._machine import check_inputs, chosen_device, fetch_missing, list_costs, not_stored, on_this_machine
 from fedcopl_lab.cli.options import add_profile, figures_folder
 from fedcopl_lab.config import RunConfig, profile_name
 from fedcopl_lab.paper import SEEDS, Item, committed_seconds, find_items, has_runs, runs_of, runs_to_settle
@@ -200,11 +199,7 @@ def _part(configs: Sequence[RunConfig], shard: str) -> list[RunConfig]:
 
 
 def _with_runs(items: Sequence[Item], profile: str) -> tuple[Item, ...]:
-    """The items that the profile has; says which it does not.
-
-    Raises:
-        FedCoPLError: it has none of them.
-    """
+    """The items that the profile has; says which it does not."""
     known = tuple(item for item in items if has_runs(item, profile))
     left_out = [f"  {item.id}: {item.not_run(profile)[0].reason}" for item in items if item not in known]
     if not known:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.cli._needs import check_inputs
+from fedcopl_lab.cli._machine import check_inputs
 from fedcopl_lab.cli.options import add_profile
 from fedcopl_lab.config import did_you_mean, profile_name
 from fedcopl_lab.paper import Cell, Item, collect, find_items, measured, measured_runs
@@ -58,11 +58,7 @@ def verify(options: argparse.Namespace) -> int:
 
 
 def find_cell(name: str, profile: str) -> tuple[Item, Cell]:
-    """The item and cell of ``ITEM / ROW / COLUMN``; a column's name may have commas and signs, but no `` / ``.
-
-    Raises:
-        FedCoPLError: no such item, row or column, or an item without runs.
-    """
+    """The item and cell of ``ITEM / ROW / COLUMN``; a column's name may have commas and signs, but no `` / ``."""
     parts = [part.strip() for part in name.split(" / ")]
     (item,) = find_items(parts[:1])
     cells = {(cell.series, cell.column): cell for cell in item.cells(profile)}

@@ -1,13 +1,12 @@
 """Pictures, tables, files and the report page, made from stored numbers; nothing here loads torch."""
 
 from fedcopl_lab.report._claims import claim_text, claims_markdown, many_tests, seeds_needed
-from fedcopl_lab.report._committed import draw_committed, write_committed
 from fedcopl_lab.report._compare import against_committed, agreement_text, beside, committed_beside, gaps, readable
 from fedcopl_lab.report._distributions import label_skew
-from fedcopl_lab.report._draw import draw
+from fedcopl_lab.report._draw import draw, draw_committed
 from fedcopl_lab.report._heat_maps import confusion, prompt_maps
 from fedcopl_lab.report._overview import beside_markdown, coverage, coverage_markdown, items_markdown, items_table
-from fedcopl_lab.report._page import write_report
+from fedcopl_lab.report._page import write_committed, write_report
 from fedcopl_lab.report._pictures import (
     accuracy_per_client,
     arrows,

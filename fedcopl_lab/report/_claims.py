@@ -21,7 +21,7 @@ from fedcopl_lab.paper import (
     seeds_for,
     survivors,
 )
-from fedcopl_lab.report._words import PAPERS, check_columns
+from fedcopl_lab.report._words import PAPERS, check_columns, markdown
 
 SYMBOLS: dict[str, str] = dict(zip(VERDICTS, "✓✗≈○–", strict=True))
 """Verdict -> the sign before it, so that colour is never needed to read it."""
@@ -32,12 +32,7 @@ _UNTESTED = "not tested"
 def claim_tables(verdicts: pd.DataFrame, elsewhere: Mapping[str, pd.DataFrame] | None = None) -> list[dict[str, Any]]:
     """Per paper: its name, how many claims got which verdict, those judged in any profile, and the others.
 
-    Args:
-        verdicts: as :func:`fedcopl_lab.paper.verdicts` or :func:`fedcopl_lab.paper.measured_claims` gives them.
-        elsewhere: verdicts of other profiles by their names; each stands in a line of its own, under the first.
-
-    Raises:
-        FedCoPLError: columns are missing.
+    ``elsewhere`` has the verdicts of other profiles by their names; each stands in a line of its own, under the first.
     """
     others = defaultdict[int, list[dict[Hashable, Any]]](list)
     for profile, table in (elsewhere or {}).items():
@@ -154,11 +149,12 @@ def claims_markdown(profile: str) -> str:
     >>> print(claims_markdown("smoke"))
     | claim | verdict | measured |...
     """
-    lines = ["| claim | verdict | measured |", "|---|---|---|"]
-    for line in _with_sources(measured_claims(profile)).query("verdict != @_UNTESTED").to_dict("records"):
-        claim, verdict = f"{line['number']}. {line['claim']} ({line['source']})", line["verdict"]
-        lines.append(f"| {claim} | {SYMBOLS[verdict]} {verdict} | {line['statistic']}; {line['n_seeds']} seeds |")
-    return "\n".join(lines)
+    rows = [
+        (f"{line['number']}. {line['claim']} ({line['source']})", f"{SYMBOLS[line['verdict']]} {line['verdict']}",
+         f"{line['statistic']}; {line['n_seeds']} seeds")
+        for line in _with_sources(measured_claims(profile)).query("verdict != @_UNTESTED").to_dict("records")
+    ]  # fmt: skip
+    return markdown(("claim", "verdict", "measured"), rows)
 
 
 def claim_text(verdicts: pd.DataFrame, numbers: Sequence[int]) -> str:

@@ -1,7 +1,7 @@
 """Paper beside measured, and fresh beside committed: never in one column."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Literal
 
 import pandas as pd
@@ -94,11 +94,11 @@ def committed_beside(item: Item | str, metric: str = "accuracy") -> pd.DataFrame
     theirs = [wide.xs("paper", axis=1, level="source", drop_level=False) for wide in found.values() if "paper" in wide]
     ours = [wide.loc[:, wide.columns.get_level_values("source") != "paper"].reindex(rows) for wide in found.values()]
     there = {column for wide in ours for column in wide.columns.unique("column")}
-    together = [pd.concat(theirs).groupby(level=0).first().reindex(rows)] if theirs else []
-    columns: list[Any] = [column for wide in together for column in wide]
-    same = [column for column in columns if column[3] in there]  # measured columns come first
-    together = [wide[[*same, *(column for column in columns if column not in same)]] for wide in together]
-    return pd.concat([*together, *ours], axis=1).rename_axis("row")
+    if theirs:
+        together = pd.concat(theirs).groupby(level=0).first().reindex(rows)
+        columns: list[Any] = sorted(together, key=lambda column: column[3] not in there)  # measured ones come first
+        ours = [together[columns], *ours]
+    return pd.concat(ours, axis=1).rename_axis("row")
 
 
 def readable(wide: pd.DataFrame) -> pd.DataFrame:
@@ -224,15 +224,14 @@ def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: f
     both = frames["fresh"].merge(frames["committed"], on=_LINE, how="outer", suffixes=("_fresh", "_committed"))
     # an outer merge sorts by key; cells keep the order in which they were given
     seen = pd.concat(list(frames.values()))[_CELL].drop_duplicates()
-    cells = [tuple(line) for line in seen.to_numpy().tolist()]
     groups: dict[Any, pd.DataFrame] = dict(list(both.groupby(_CELL, sort=False)))
     return pd.DataFrame(
-        [{**dict(zip(_CELL, cell, strict=True)), **_verdict(groups[cell], tolerance, str(cell[-1]))} for cell in cells],
+        [cell | _verdict(groups[tuple(cell.values())], tolerance, cell["metric"]) for cell in seen.to_dict("records")],
         columns=[*_CELL, "fresh", "committed", "mean_difference", "max_difference", "n", "verdict"],
     )
 
 
-def _verdict(lines: pd.DataFrame, tolerance: float, metric: str) -> dict[str, object]:
+def _verdict(lines: pd.DataFrame, tolerance: float, metric: str) -> dict[Hashable, object]:
     common = lines.dropna(subset=["value_fresh", "value_committed"])
     fresh, committed = common["value_fresh"].mean(), common["value_committed"].mean()
     difference = (common["value_fresh"] - common["value_committed"]).abs()

@@ -31,6 +31,7 @@ from fedcopl_lab.report.looks import (
     QUIET,
     SINGLE,
     Look,
+    every_few,
     sheet,
     style,
 )
@@ -123,8 +124,7 @@ def _many_counts(axes: Axes, counts: Counts, top: int) -> None:
     clients, classes = counts.shape
     heat_map(axes, counts, mask=counts == 0, cmap="viridis_r", norm=LogNorm(1, max(top, 2)), vmin=1, vmax=top)
     for set_ticks, count in ((axes.set_xticks, classes), (axes.set_yticks, clients)):
-        step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 10**9) if count / step <= 11)
-        named = range(0, count, step)
+        named = every_few(count)
         set_ticks([place + 0.5 for place in named], [str(place) for place in named])
     axes.spines[:].set_visible(True)
 

@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.paper import Drawing, Item
+from fedcopl_lab.paper import Drawing, Item, measured
 from fedcopl_lab.report._diagram import overview
 from fedcopl_lab.report._distributions import confidences, skew, thresholds, two_skews
 from fedcopl_lab.report._equations import theory
@@ -15,7 +15,7 @@ from fedcopl_lab.report._over_levels import clients_and_participation, decay, ka
 from fedcopl_lab.report._over_rounds import accuracy_curves, drift, labels, measures, traffic
 from fedcopl_lab.report._page_tables import typeset_table
 from fedcopl_lab.report._table_dots import reached, spread, statistics, table_dots
-from fedcopl_lab.report._words import is_table, item_of, lines_of
+from fedcopl_lab.report._words import comparable, is_table, item_of, lines_of
 from fedcopl_lab.report.looks import Sheet, style
 
 _DRAWINGS: dict[Drawing, Callable[[Item, pd.DataFrame, str], Figure]] = {
@@ -62,3 +62,25 @@ def draw(
     with style(drawn_for or Sheet()):
         drawing = typeset_table if typeset and is_table(item) else _DRAWINGS[item.drawing]
         return drawing(item, lines, profile)
+
+
+def draw_committed(item: Item | str, profile: str = "mini") -> Figure:
+    """The picture of an item from a profile's committed numbers, without the columns of which one row alone was run.
+
+    Args:
+        item: the item, its id or its place in the paper.
+        profile: whose committed numbers.
+
+    Raises:
+        FedCoPLError: an unknown item, or too little of it is committed to compare.
+
+    >>> draw_committed("sage_main_fig2a")
+    <Picture size ...>
+
+    Shown in notebook ``fedcopl_main_fig2``.
+    """
+    known = item_of(item)
+    lines = comparable(known, measured(profile), profile)
+    if lines.empty:
+        raise FedCoPLError(f"not enough of {known.id} is committed in profile {profile} to draw; see report.coverage")
+    return draw(known, lines, profile)

@@ -36,62 +36,35 @@ _LINEAR_UP_TO = 10  # times the smallest level
 
 @dataclass(frozen=True)
 class Panel:
-    """One small picture among several.
-
-    Attributes:
-        paint: draws it.
-        title: over it; left out where the panel above has the same.
-        x: name of its horizontal axis; left out where the panel below has the same.
-        y: name of its vertical axis; left out where the panel to the left has the same.
-        grid: across which axis of values there are light lines; None leaves ticks and lines to ``paint``.
-        rounds: the rounds that its horizontal axis counts, if it does.
-        levels: the values of a setting that its horizontal axis shows, if it does.
-        rows: names of its rows, the first on top, if it has rows.
-        ends: of its vertical axis, once all panels that share it are drawn; None as the values ask.
-    """
+    """One small picture among several."""
 
     paint: Callable[[Axes], None]
-    title: str = ""
-    x: str = ""
-    y: str = ""
-    grid: Literal["x", "y", "both"] | None = "y"
-    rounds: Iterable[float | int] = ()
-    levels: Iterable[float | int] = ()
-    rows: Sequence[str] = ()
-    ends: tuple[float | None, float | None] = (None, None)
+    title: str = ""  # left out where the panel above has the same
+    x: str = ""  # name of the axis; left out where the panel below has the same
+    y: str = ""  # left out where the panel to the left has the same
+    grid: Literal["x", "y", "both"] | None = "y"  # axis of values with light lines; None leaves them to ``paint``
+    rounds: Iterable[float | int] = ()  # that the horizontal axis counts, if it does
+    levels: Iterable[float | int] = ()  # of a setting that the horizontal axis shows, if it does
+    rows: Sequence[str] = ()  # their names, the first on top, if the panel has rows
+    ends: tuple[float | None, float | None] = (None, None)  # of the vertical axis; None as the values ask
 
 
 @dataclass(frozen=True)
 class Block:
-    """Small pictures with one legend below and one line above them: a picture, or one of its parts.
+    """Small pictures with one legend below and one line above them: a picture, or one of its parts."""
 
-    Attributes:
-        panels: from left to right and downwards.
-        height: of a line of panels in inches.
-        across: how many panels stand side by side where there is room; 0 puts all in one line.
-        least: inches that a panel needs beside another, without the names of its axis.
-        head: the line above them.
-        bold: whether that line is a heading, as beside printed numbers.
-        legend: name -> how its series is drawn; None takes what the panels have labelled.
-        printed: on the tinted ground of numbers that a paper prints; left out where these are not wanted.
-        sharex: whether panels share the horizontal axis.
-        sharey: whether panels, or those of a line, share the vertical axis.
-        width_ratios: of the panels of a line, where all of them stand side by side.
-        height_ratios: of the lines, where all of them stand side by side.
-    """
-
-    panels: Sequence[Panel]
-    height: float
-    across: int = 0
-    least: float = 0.9
-    head: str = ""
-    bold: bool = False
-    legend: Legend | None = None
-    printed: bool = False
+    panels: Sequence[Panel]  # from left to right and downwards
+    height: float  # of a line of panels in inches
+    across: int = 0  # so many stand side by side where there is room; 0 puts all in one line
+    least: float = 0.9  # inches that a panel needs beside another, without the names of its axis
+    head: str = ""  # the line above them
+    bold: bool = False  # whether that line is a heading, as beside printed numbers
+    legend: Legend | None = None  # None takes what the panels have labelled
+    printed: bool = False  # on the tinted ground of numbers that a paper prints; left out where these are not wanted
     sharex: bool = False
     sharey: bool | Literal["row"] = "row"
-    width_ratios: Sequence[float | int] | None = None
-    height_ratios: Sequence[float | int] | None = None
+    width_ratios: Sequence[float | int] | None = None  # of a line's panels, where all wanted stand side by side
+    height_ratios: Sequence[float | int] | None = None  # of the lines, likewise
 
 
 def facets(panels: Sequence[Panel], height: float, *, width: float = 0.0, **block: Any) -> Figure:
@@ -161,10 +134,7 @@ class _Plan:
         for axes, panel in drawn:
             _paint(axes, panel)
         for place, (axes, _) in enumerate(drawn):
-            above = panels[place - across] if place >= across else None
-            below = panels[place + across] if block.sharex and place + across < len(panels) else None
-            left = panels[place - 1] if block.sharey and place % across else None
-            self._name(axes, place, above, below, left, word_lines)
+            self._name(axes, place, word_lines)
         for axes in grid.flat[len(panels) :]:
             axes.set_axis_off()
         if block.printed:
@@ -179,19 +149,20 @@ class _Plan:
         elif self.head:
             part.suptitle(self.head, fontsize=7, color=QUIET)
 
-    def _name(
-        self, axes: Axes, place: int, above: Panel | None, below: Panel | None, left: Panel | None,
-        word_lines: tuple[int, ...],
-    ) -> None:  # fmt: skip
+    def _name(self, axes: Axes, place: int, word_lines: tuple[int, ...]) -> None:
         """Title and names of the axes, but for those that a neighbour has too; ends of the vertical axis."""
-        panel, title, name = self.block.panels[place], self.titles[place], self.names[place]
+        block, panels, across = self.block, self.block.panels, self.across
+        above = panels[place - across] if place >= across else None
+        below = panels[place + across] if block.sharex and place + across < len(panels) else None
+        left = panels[place - 1] if block.sharey and place % across else None
+        panel, title, name = panels[place], self.titles[place], self.names[place]
         if panel.title and (above is None or above.title != panel.title):
             axes.set_title("\n" * (word_lines[1] - 1 - title.count("\n")) + title)
         if below is None or below.x != panel.x:
             axes.set_xlabel(name + "\n" * (word_lines[2] - 1 - name.count("\n")))
             axes.tick_params(labelbottom=True)
         if left is None or left.y != panel.y:
-            axes.set_ylabel(fold(panel.y, self.block.height - 0.5, 8.0))
+            axes.set_ylabel(fold(panel.y, block.height - 0.5, 8.0))
         if panel.ends != (None, None):
             axes.set_ylim(*panel.ends)
 

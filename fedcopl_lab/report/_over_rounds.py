@@ -109,23 +109,14 @@ def accuracy_by_bytes(lines: pd.DataFrame, clients: int) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Measures:
-    """Measures that stand in one line of panels.
+    """Measures that stand in one line of panels."""
 
-    Attributes:
-        y: what they measure.
-        names: metric -> name of its curve, or the title of its panel where curves are splits.
-        curves: what a panel has a curve for; the panels are the columns, or the metrics where curves are columns.
-        looks: a look for each metric.
-        ends: of the vertical axis.
-        share_of_few: whether it is a share of so few labels that the rounds are pooled.
-    """
-
-    y: str
-    names: Mapping[str, str]
-    curves: Literal["metric", "column", "series"] = "metric"
-    looks: tuple[Look, ...] = (LOCAL, GLOBAL, EITHER, ADDED)
-    share_of_few: bool = False
-    ends: tuple[float | None, float | None] = (0.0, None)
+    y: str  # what they measure
+    names: Mapping[str, str]  # metric -> name of its curve, or the title of its panel where curves are splits
+    curves: Literal["metric", "column", "series"] = "metric"  # the panels are the columns, else the metrics
+    looks: tuple[Look, ...] = (LOCAL, GLOBAL, EITHER, ADDED)  # one for each metric
+    share_of_few: bool = False  # of so few labels that the rounds are pooled
+    ends: tuple[float | None, float | None] = (0.0, None)  # of the vertical axis
 
 
 _MODELS = {"local": "local model", "global": "global model", "cpg": "either (CPG)",
@@ -202,16 +193,11 @@ def _panels(one: Measures, lines: pd.DataFrame) -> tuple[list[Panel], dict[str, 
 
 
 def pooled(lines: pd.DataFrame) -> pd.DataFrame:
-    """Shares of labels that are right, over quarters of the rounds together instead of round by round.
+    """Shares of labels that are right (``label_accuracy_*``), over quarters of the rounds together.
 
-    Args:
-        lines: with the metrics ``label_accuracy_*``, ``share_*`` of the same endings and the views that these are
-            shares of, ``n_views`` and ``n_minority``.
-
-    Returns:
-        Lines of ``label_accuracy_*`` alone, x the middle of each quarter; the new column labels says how many labels
-        a seed has there. Those with fewer than 20 are left out; where the views were not stored, none is, and labels
-        is NaN.
+    The new column labels says how many labels a seed has in a quarter, from ``share_*`` and the views that these are
+    shares of, ``n_views`` and ``n_minority``. Quarters with fewer than 20 are left out; where the views were not
+    stored, none is, and labels is NaN.
     """
     cell = ["item", "series", "column", "seed"]
     right = lines[lines["metric"].str.startswith("label_accuracy")]

@@ -1,18 +1,14 @@
 """Tables for the README and the report: all items, what of their runs is committed, one item beside the paper."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Set
+from typing import Any
 
 import pandas as pd
 
 from fedcopl_lab.paper import ITEMS, Item, claims_about, keys_by_cell, measured, measured_claims, measured_runs
 from fedcopl_lab.report._claims import SYMBOLS
 from fedcopl_lab.report._compare import beside, number_text
-from fedcopl_lab.report._words import item_of, paper_of
-
-
-def _markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = ["|" + "".join(f" {cell} |" if cell else " |" for cell in head), "|" + "---|" * len(head)]
-    return "\n".join([*lines, *("| " + " | ".join(map(str, row)) + " |" for row in rows)])
+from fedcopl_lab.report._words import item_of, markdown, paper_of
 
 
 def items_table(profile: str = "smoke") -> pd.DataFrame:
@@ -67,7 +63,7 @@ def items_markdown(profile: str = "smoke") -> str:
         )
         for item_id, row in items_table(profile).to_dict("index").items()
     ]
-    return _markdown(("item", "shows", "notebook", "runs, minutes", "claims"), rows)
+    return markdown(("item", "shows", "notebook", "runs, minutes", "claims"), rows)
 
 
 def beside_markdown(item: Item | str, profile: str) -> str:
@@ -77,23 +73,19 @@ def beside_markdown(item: Item | str, profile: str) -> str:
     | | CIFAR-10, β = 0.1: paper | mini |...
     """
     wide = beside(item_of(item), measured(profile), profile).droplevel(["profile", "dataset"], axis=1)
-    values = dict(wide.items())
-    both = [
-        column
-        for column in wide.columns.unique("column")
-        if {("paper", column, "mean"), ("measured", column, "mean")} <= set(values)
-        and (values["paper", column, "mean"].notna() & values["measured", column, "mean"].notna()).any()
-    ]
-    printed = [column for column in wide.xs("paper", axis=1).columns.unique("column") if column in both]
+    values: dict[Any, pd.Series] = dict(wide.items())
+    printed = {column: values["paper", column, "mean"] for source, column, _ in values if source == "paper"}
+    ours = {column: values["measured", column, "mean"] for column in printed if ("measured", column, "mean") in values}
+    columns = [column for column, mean in ours.items() if (mean.notna() & printed[column].notna()).any()]
     rows = []
     for row in wide.index:
         texts = []
-        for column in printed:
-            mean, std = (values["measured", column, name][row] for name in ("mean", "std"))
-            texts += [number_text(values["paper", column, "mean"][row]), number_text(mean, std)]
+        for column in columns:
+            mean, std = (values["measured", column, of][row] for of in ("mean", "std"))
+            texts += [number_text(printed[column][row]), number_text(mean, std)]
         if set(texts[1::2]) != {"–"}:  # a row that was measured
             rows.append([row, *texts])
-    return _markdown(["", *(name for column in printed for name in (f"{column}: paper", profile))], rows)
+    return markdown(["", *(name for column in columns for name in (f"{column}: paper", profile))], rows)
 
 
 def coverage(profile: str = "mini") -> pd.DataFrame:
@@ -158,4 +150,4 @@ def coverage_markdown(profile: str = "mini") -> str:
     """
     rows = [(row["shows"], f"{row['committed']:,} of {row['runs']:,}", row["not_run"] or "–")
             for row in coverage(profile).to_dict("records")]  # fmt: skip
-    return _markdown(("item", "runs", "not run"), rows)
+    return markdown(("item", "runs", "not run"), rows)

@@ -22,9 +22,19 @@ from fedcopl_lab.report._compare import against_committed, agreement_text
 from fedcopl_lab.report._draw import draw
 from fedcopl_lab.report._overview import coverage
 from fedcopl_lab.report._page_tables import main_table, measured_table, printed_tables
-from fedcopl_lab.report._save import file_name, provenance
+from fedcopl_lab.report._save import file_name, provenance, save_item
 from fedcopl_lab.report._tables import seeds_text, summary
-from fedcopl_lab.report._words import PAPERS, Setting, lines_of, mean_std, metric_name, order, paper_of, setting_of
+from fedcopl_lab.report._words import (
+    PAPERS,
+    Setting,
+    comparable,
+    lines_of,
+    mean_std,
+    metric_name,
+    order,
+    paper_of,
+    setting_of,
+)
 from fedcopl_lab.report.looks import Sheet, light_png
 
 _DPI = 180
@@ -117,6 +127,45 @@ def write_report(
     path = folder / "report.html"
     write_atomic(path, page)
     return path
+
+
+def write_committed(
+    folder: Path | str, profile: str = "mini", items: Sequence[Item] = paper.ITEMS,
+    pictures: Sequence[str] = ("pdf", "png"),
+) -> Path:  # fmt: skip
+    """Draw the items of which enough is committed to compare, and write ``report.html`` with the committed verdicts.
+
+    Args:
+        folder: where to write; made when missing.
+        profile: whose committed numbers.
+        items: what to draw, as far as it can be drawn.
+        pictures: kinds of picture files, of ``"pdf"``, ``"png"`` and ``"svg"``.
+
+    Returns:
+        The report.
+
+    Raises:
+        FedCoPLError: nothing of these items is committed, or a folder that cannot be written.
+
+    >>> write_committed("figures", "smoke", lab.paper.find_items(["main Table 6"]), pictures=()).name
+    'report.html'
+
+    Shown in the README.
+    """
+    numbers, runs = paper.measured(profile), paper.measured_runs(profile)
+    drawn = drawable(items, numbers, profile)
+    if not any(map(len, drawn.values())):
+        raise FedCoPLError(f"not enough of these items is committed in profile {profile} to draw; see report.coverage")
+    for item, lines in drawn.items():
+        save_item(item, lines, runs, folder, profile, pictures)
+    together, judged = pd.concat(drawn.values()), paper.measured_claims(profile)
+    return write_report(folder, list(drawn), together, runs, profile, judged, compare=False)
+
+
+def drawable(items: Sequence[Item], numbers: pd.DataFrame, profile: str) -> dict[Item, pd.DataFrame]:
+    """The items of which enough is there to draw them, with their lines; diagrams need none."""
+    found = {item: comparable(item, numbers, profile) for item in items if paper.has_runs(item, profile)}
+    return {item: lines for item, lines in found.items() if len(lines) or item.reads == "nothing"}
 
 
 _coverage = lru_cache(coverage)

@@ -1,6 +1,6 @@
 """The tables of the report page: measured ones, printed ones that say what of them was run, and the first screen."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ _TURNED_FROM = 7  # columns
 _SPARSE = 0.6  # share of filled cells below which a table is listed line by line
 
 
-def measured_table(item: Item, lines: pd.DataFrame, metrics: Sequence[str]) -> dict[str, Any] | None:
+def measured_table(item: Item, lines: pd.DataFrame, metrics: Sequence[str]) -> Grid | None:
     """All metrics of an item in one table; a header over each metric's columns.
 
     A single row, or a table with many holes, is listed line by line with one column per metric.
@@ -34,36 +34,36 @@ def measured_table(item: Item, lines: pd.DataFrame, metrics: Sequence[str]) -> d
     rows, columns = order(lines["series"]), order(lines["column"])
     cells = lines[["series", "column"]].drop_duplicates().to_numpy().tolist()
     if len(rows) == 1 or len(cells) < _SPARSE * len(rows) * len(columns):
-        texts = [[_cell(wide, row, column) for wide in tables.values()] for row, column in cells]
-        listed = [(column if len(rows) == 1 else f"{row}, {column}", item.role(row) == "own") for row, column in cells]
-        return {"groups": [], "columns": list(names.values()), "rows": _rows(listed, texts),
-                "refs": [[f"{row} / {column}"] * len(tables) for row, column in cells]}  # fmt: skip
+        listed = [(column if len(rows) == 1 else f"{row}, {column}",
+                   [_cell(wide, row, column) for wide in tables.values()]) for row, column in cells]  # fmt: skip
+        return Grid(list(names.values()), listed, own=own_rows(item, [row for row, _ in cells]),
+                    refs=[[f"{row} / {column}"] * len(tables) for row, column in cells])  # fmt: skip
     places = [(wide, column) for wide in tables.values() for column in wide.columns]
-    texts = [[_cell(wide, row, column) for wide, column in places] for row in rows]
-    return {
-        "groups": [(names[metric], len(wide.columns)) for metric, wide in tables.items()],
-        "columns": [column for _, column in places],
-        "rows": _rows([(row, item.role(row) == "own") for row in rows], texts),
-        "refs": [[f"{row} / {column}" for _, column in places] for row in rows],
-    }
+    return Grid(
+        [column for _, column in places],
+        [(row, [_cell(wide, row, column) for wide, column in places]) for row in rows],
+        [(names[metric], len(wide.columns)) for metric, wide in tables.items()],
+        own=own_rows(item, rows),
+        refs=[[f"{row} / {column}" for _, column in places] for row in rows],
+    )
 
 
-def _rows(names: Iterable[tuple[str, bool]], texts: Sequence[Sequence[str]]) -> list[tuple[str, Sequence[str], bool]]:
-    """Rows of a table: name, cells, whether it is the paper's own method."""
-    return [(name, cells, own) for (name, own), cells in zip(names, texts, strict=True)]
+def own_rows(item: Item, names: Sequence[str]) -> frozenset[int]:
+    """Which of the rows are the paper's own method."""
+    return frozenset(row for row, name in enumerate(names) if item.role(name) == "own")
 
 
 def _cell(wide: pd.DataFrame, row: str, column: str) -> str:
     return str(wide.loc[row, column]) if row in wide.index and column in wide.columns else "–"
 
 
-def printed_tables(item: Item, lines: pd.DataFrame) -> list[dict[str, Any]]:
+def printed_tables(item: Item, lines: pd.DataFrame) -> list[Grid]:
     """Every number that the paper prints for an item, each column with what of it is among the measured ``lines``."""
     tables = {metric: found for metric in item.metrics if len(found := printed(item.id, metric))}
     if item.reads == "manifests" and tables:
         together = pd.concat([found.assign(column=metric_name(metric)) for metric, found in tables.items()])
         columns = order(together["column"])
-        return [_grid(together, columns, columns, [], [(_COUNTED, 1)] * len(columns)) | {"what": "counts"}]
+        return [_grid(together, columns, columns, [], [(_COUNTED, 1)] * len(columns), "counts")]
     return [_printed_table(item, metric, found, lines) for metric, found in tables.items()]
 
 
@@ -72,11 +72,8 @@ def printed_grid(item: Item, metric: str, lines: pd.DataFrame) -> list[Grid]:
     found = same_printed(item, lines, metric)
     if found.empty:
         return []
-    table = _printed_table(item, metric, found, lines)
-    rows = [(row_name(name), cells) for name, cells, _ in table["rows"]]
-    own = frozenset(row for row, (_, _, is_own) in enumerate(table["rows"]) if is_own)
-    head = f"Printed in the paper: {table['what']}"
-    return [Grid(table["columns"], rows, table["groups"], own=own, head=head, printed=True)]
+    grid = _printed_table(item, metric, found, lines)
+    return [replace(grid, rows=[(row_name(name), cells) for name, cells in grid.rows])]
 
 
 def typeset_table(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
@@ -88,8 +85,7 @@ def typeset_table(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
                      if place == name and ranked)  # fmt: skip
     marks = f"{metric_name(metric, item)}{unit(metric)}, mean ± std" + ("; bold: " + CLEAR if bold else "")
     cells = [(row_name(row), [str(text) for text in texts.loc[row].to_numpy()]) for row in rows]
-    grid = Grid(columns, cells, bold=bold,
-                own=frozenset(row for row, name in enumerate(rows) if item.role(name) == "own"),
+    grid = Grid(columns, cells, bold=bold, own=own_rows(item, rows),
                 head=headline(item, lines[lines["metric"] == metric], profile, marks))  # fmt: skip
     if len(rows) == 1 or len(columns) > _TURNED_FROM > len(rows):  # a sweep: its levels read downwards
         turned = [(column, [row[1][place] for row in grid.rows]) for place, column in enumerate(columns)]
@@ -98,7 +94,7 @@ def typeset_table(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     return typeset([grid, *printed_grid(item, metric, lines)])
 
 
-def _printed_table(item: Item, metric: str, found: pd.DataFrame, lines: pd.DataFrame) -> dict[str, Any]:
+def _printed_table(item: Item, metric: str, found: pd.DataFrame, lines: pd.DataFrame) -> Grid:
     name = "accuracy" if metric == "accuracy" else metric_name(metric)
     what = ", ".join(filter(None, (name + unit(metric), backbone(item.id))))
     run = set(lines.loc[lines["metric"] == metric, ["series", "column"]].itertuples(index=False, name=None))
@@ -118,20 +114,20 @@ def _printed_table(item: Item, metric: str, found: pd.DataFrame, lines: pd.DataF
         own = list(columns.loc[columns["dataset"] == name, "state"])
         groups.append((name, len(own)))
         status += [(own[0], len(own))] if len(set(own)) == 1 else [(state, 1) for state in own]
-    return _grid(found, list(columns["column"]), list(columns["setting"]), groups, status) | {"what": what}
+    return _grid(found, list(columns["column"]), list(columns["setting"]), groups, status, what)
 
 
 def _grid(
     found: pd.DataFrame, columns: Sequence[str], shown: Sequence[str], groups: Sequence[tuple[str, int]],
-    status: Sequence[tuple[str, int]],
-) -> dict[str, Any]:  # fmt: skip
+    status: Sequence[tuple[str, int]], what: str,
+) -> Grid:  # fmt: skip
     found = found.dropna(subset="value")  # printed as "not reached"
     digits = 0 if (found["value"] % 1 == 0).all() else 2
     names, own = order(found["series"]), set(found.loc[found["role"] == "own", "series"])
     text_of = {(line["series"], line["column"]): f"{line['value']:,.{digits}f}" for line in found.to_dict("records")}
-    texts = [[text_of.get((row, column), "–") for column in columns] for row in names]
-    rows = _rows([(row, row in own) for row in names], texts)
-    return {"groups": list(groups), "columns": list(shown), "rows": rows, "status": list(status)}
+    rows = [(name, [text_of.get((name, column), "–") for column in columns]) for name in names]
+    return Grid(shown, rows, groups, own=frozenset(row for row, name in enumerate(names) if name in own),
+                head=f"Printed in the paper: {what}", printed=True, status=status)  # fmt: skip
 
 
 def main_table(item: Item, numbers: pd.DataFrame, profile: str) -> dict[str, Any] | None:

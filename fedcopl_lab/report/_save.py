@@ -13,7 +13,16 @@ from fedcopl_lab.paper import Item, differences, measured
 from fedcopl_lab.report._draw import draw
 from fedcopl_lab.report._page_tables import CLEAR
 from fedcopl_lab.report._tables import seeds_text, to_csv, to_latex
-from fedcopl_lab.report._words import TABLES, cells_of, item_of, lines_of, metric_name, paper_of, setting_of
+from fedcopl_lab.report._words import (
+    TABLES,
+    check_columns,
+    comparable,
+    item_of,
+    lines_of,
+    metric_name,
+    paper_of,
+    setting_of,
+)
 from fedcopl_lab.report.looks import Sheet, file_bytes
 
 PICTURES, _TEXTS = ("pdf", "svg", "png"), ("tex", "csv", "txt")
@@ -25,11 +34,10 @@ def save_item(
     item: Item | str, numbers: pd.DataFrame, runs: pd.DataFrame, folder: Path | str, profile: str = "smoke",
     pictures: Sequence[str] = ("pdf", "png"),
 ) -> list[Path]:  # fmt: skip
-    """Write an item's files: ``<id>.pdf`` and other kinds for a paper, ``.png`` for the screen, and all numbers.
+    """Write an item's files: for a paper those of :func:`save`, for the screen a PNG, and where all comes from.
 
-    PDF, SVG, ``.tex`` (tables), ``.csv`` and ``.caption.txt`` are those of :func:`save`; the PNG is the report's
-    picture with what the paper prints beside it; ``.json`` says where all comes from. The same numbers and runs give
-    the same bytes; every file is there whole or not at all.
+    The PNG is the report's picture with what the paper prints beside it, ``.json`` the :func:`provenance`. The same
+    numbers and runs give the same bytes; every file is there whole or not at all.
 
     Args:
         item: the item or its id.
@@ -75,20 +83,16 @@ def save(
 ) -> list[Path]:
     """Write an item or a figure for a paper: laid out for its column, fonts embedded, a caption in a file of its own.
 
-    A table is typeset: text between three rules; as dots it stands in the report and in :func:`draw`. The same
-    numbers give the same bytes each time: no date, no version, no random name is in a file.
+    A table is typeset as text between three rules; :func:`draw` shows it as dots. The same numbers give the same bytes.
 
     Args:
         what: an item or its id, whose numbers are drawn, or a figure, such as :func:`draw` gives.
-        to: the file, such as ``"paper/table1.pdf"``; its folder is made when missing. Without an ending, one file
-            of each kind.
+        to: the file, such as ``"paper/table1.pdf"``, or its name without an ending; its folder is made when missing.
         formats: of ``"pdf"``, ``"svg"``, ``"png"`` and, for an item, ``"tex"`` (tables only), ``"csv"`` and ``"txt"``
-            (``NAME.caption.txt``, which comes with every picture of an item). None given: the ending of ``to``, else
-            PDF.
+            (the caption, which comes with every picture of an item). Default: the ending of ``to``, else PDF.
         numbers: an item's tidy numbers; None takes the committed ones of the profile, as far as they can be compared.
         profile: whose numbers they are.
-        width: ``"single"`` (3.25 in, one column) or ``"double"`` (6.75 in, both): each has a layout of its own, with
-            letters of the same size.
+        width: ``"single"`` (3.25 in, one column) or ``"double"`` (6.75 in, both), with letters of the same size.
         font: ``"sans"`` (DejaVu Sans) or ``"serif"`` (STIX, which goes with Times).
         heading: whether a line in the picture says what was measured; else the caption alone does.
         paper: whether what the paper prints stands beside it.
@@ -197,24 +201,6 @@ def _lines(item: Item, numbers: pd.DataFrame, profile: str) -> pd.DataFrame:
     return lines_of(item, numbers, profile, item.metrics[:1])
 
 
-def comparable(item: Item, numbers: pd.DataFrame, profile: str) -> pd.DataFrame:
-    """The committed lines of an item that say something without the missing ones; empty where there are none.
-
-    Columns of which less than half of the rows were run are left out, of a table also those of which just half were,
-    and the whole item where its columns are what is compared (a sweep, or more and fewer labels) and fewer than three
-    are there.
-    """
-    lines = numbers[numbers["item"] == item.id]
-    there, cells = cells_of(item, profile, lines), item.cells(profile)
-    if len(there) == len(cells):
-        return lines
-    run, wanted = (pd.Series([cell.column for cell in some], dtype=str).value_counts() for some in (there, cells))
-    if item.axis or item.drawing == "lines":
-        return lines if len(run) >= 3 and item.drawing != "surface" else lines[:0]
-    share = run / wanted[run.index] - 0.01 * (item.drawing == "dots")
-    return lines[lines["column"].isin(run.index[(share >= 0.5) & (run > 1)])]
-
-
 def _write(contents: Mapping[Path, bytes | str]) -> list[Path]:
     for path, content in contents.items():
         write_atomic(path, content)
@@ -228,9 +214,7 @@ def provenance(item: Item | str, numbers: pd.DataFrame, runs: pd.DataFrame, prof
         FedCoPLError: a number's run is not among ``runs``.
     """
     item = item_of(item)
-    if missing := [column for column in _RUN_COLUMNS if column not in runs.columns]:
-        raise FedCoPLError(f"the runs lack the columns {', '.join(missing)}; "
-                           "pass what run_table() or measured_runs() gives")  # fmt: skip
+    check_columns("runs", runs, _RUN_COLUMNS, "pass what run_table() or measured_runs() gives")
     keys = sorted(set(numbers["key"].dropna()) - {""})  # counts from the manifests come from no run
     behind = runs[runs["key"].isin(keys)]
     unknown = sorted(set(keys) - set(behind["key"]))

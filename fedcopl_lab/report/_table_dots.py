@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from fedcopl_lab.paper import Item, backbone, printed, reached_table
 from fedcopl_lab.report._facets import Block, Panel, by_column, compose, facets, headline
 from fedcopl_lab.report._marks import seed_dots
-from fedcopl_lab.report._page_tables import printed_grid
+from fedcopl_lab.report._page_tables import own_rows, printed_grid
 from fedcopl_lab.report._tables import Lead, clear_best, lead_over, order_of_rows, same_printed, summary
 from fedcopl_lab.report._typeset import Grid, typeset
 from fedcopl_lab.report._words import axis_name, mean_std, metric_name, order, row_name, scale
@@ -246,8 +246,7 @@ def reached(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     columns, names = order(lines["column"]), order(lines["series"])
     rows = [(row_name(name), [_rounds(cells[(cells["series"] == name) & (cells["column"] == column)])
                               for column in columns]) for name in names]  # fmt: skip
-    own = frozenset(row for row, name in enumerate(names) if item.role(name) == "own")
-    grid = Grid([f"to {level[column]:g} %" for column in columns], rows, own=own,
+    grid = Grid([f"to {level[column]:g} %" for column in columns], rows, own=own_rows(item, names),
                 head=headline(item, lines, profile, _REACHED))  # fmt: skip
     return typeset([grid, *printed_grid(item, "rounds_needed", lines)])
 

@@ -74,17 +74,11 @@ def item_in(numbers: pd.DataFrame) -> Item | None:
 
 @dataclass(frozen=True)
 class Lead:
-    """Paired differences, own row minus another, at equal seeds; of shares in points.
+    """Paired differences, own row minus another, at equal seeds; of shares in points."""
 
-    Attributes:
-        points: one difference per seed that both rows have.
-        mean: their mean.
-        half: half the width of the 95 % t-interval of the mean; NaN for fewer than two seeds.
-    """
-
-    points: np.ndarray
+    points: np.ndarray  # one difference per seed that both rows have
     mean: float
-    half: float
+    half: float  # half the width of the 95 % t-interval of the mean; NaN for fewer than two seeds
 
     @property
     def clear(self) -> bool:

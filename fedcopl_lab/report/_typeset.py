@@ -17,27 +17,18 @@ _SPARE = 0.7  # inches that a column is wider than its texts at most
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of texts.
-
-    Attributes:
-        columns: headings.
-        rows: name and cells of each row.
-        groups: heading over so many columns each.
-        bold: (row, column) numbers of cells in bold.
-        own: numbers of the rows whose names are in bold.
-        head: the line above it.
-        corner: heading of the names.
-        printed: on the tinted ground of numbers that a paper prints; left out where these are not wanted.
-    """
+    """A table of texts."""
 
     columns: Sequence[str]
-    rows: Sequence[tuple[str, Sequence[str]]]
-    groups: Sequence[tuple[str, int]] = ()
-    bold: frozenset[tuple[int, int]] = frozenset()
-    own: frozenset[int] = frozenset()
-    head: str = ""
-    corner: str = ""
-    printed: bool = False
+    rows: Sequence[tuple[str, Sequence[str]]]  # name and cells of each
+    groups: Sequence[tuple[str, int]] = ()  # headings over so many columns each
+    bold: frozenset[tuple[int, int]] = frozenset()  # (row, column) numbers of cells
+    own: frozenset[int] = frozenset()  # numbers of the rows whose names are in bold
+    head: str = ""  # the line above it
+    corner: str = ""  # heading of the names
+    printed: bool = False  # on the tinted ground of numbers that a paper prints; left out where these are not wanted
+    status: Sequence[tuple[str, int]] = ()  # what of so many columns was run; on the report's page only
+    refs: Sequence[Sequence[str]] = ()  # of each cell, where its number comes from; on the page only
 
 
 def typeset(grids: Sequence[Grid]) -> Figure:

@@ -1,6 +1,6 @@
 """Names, units and number formats that all pictures, tables and pages share."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -67,19 +67,12 @@ _DATASETS = {"digits": "handwritten digits"} | {ours: theirs for theirs, ours in
 
 @dataclass(frozen=True)
 class Setting:
-    """Where an item's numbers come from, as a reader must see it.
-
-    Attributes:
-        profile: name of the profile.
-        dataset: data set, spelled for reading; several with commas between, or how many there are.
-        clip: name of the model, or several with commas between.
-        clients: number of clients K of the first cell; 0 for an item without runs.
-    """
+    """Where an item's numbers come from, as a reader must see it."""
 
     profile: str
-    dataset: str
-    clip: str
-    clients: int
+    dataset: str  # spelled for reading; several with commas between, or how many there are
+    clip: str  # name of the model, or several with commas between
+    clients: int  # K of the first cell; 0 for an item without runs
 
     @property
     def short(self) -> str:
@@ -121,6 +114,24 @@ def cells_of(item: Item, profile: str, lines: pd.DataFrame) -> list[Cell]:
     return [cell for cell in item.cells(profile) if (cell.series, cell.column) in found]
 
 
+def comparable(item: Item, numbers: pd.DataFrame, profile: str) -> pd.DataFrame:
+    """The committed lines of an item that say something without the missing ones; empty where there are none.
+
+    Columns of which less than half of the rows were run are left out, of a table also those of which just half were,
+    and the whole item where its columns are what is compared (a sweep, or more and fewer labels) and fewer than three
+    are there.
+    """
+    lines = numbers[numbers["item"] == item.id]
+    there, cells = cells_of(item, profile, lines), item.cells(profile)
+    if len(there) == len(cells):
+        return lines
+    run, wanted = (pd.Series([cell.column for cell in some], dtype=str).value_counts() for some in (there, cells))
+    if item.axis or item.drawing == "lines":
+        return lines if len(run) >= 3 and item.drawing != "surface" else lines[:0]
+    share = run / wanted[run.index] - 0.01 * (item.drawing == "dots")
+    return lines[lines["column"].isin(run.index[(share >= 0.5) & (run > 1)])]
+
+
 def set_name(name: str) -> str:
     """A data set or a part of one, spelled for reading."""
     whole, colon, _ = name.partition(":")
@@ -144,11 +155,7 @@ def check_columns(name: str, table: pd.DataFrame, columns: Iterable[str], remedy
 
 
 def lines_of(item: Item | str, numbers: pd.DataFrame, profile: str, metrics: Iterable[str] = ()) -> pd.DataFrame:
-    """The lines of one item, checked, in its order, and with what each of them is from.
-
-    Raises:
-        FedCoPLError: columns are missing, the item or a metric has no line, or a value is not a number.
-    """
+    """The lines of one item, checked, in its order, and with what each of them is from."""
     name = item_of(item).id
     wanted = (column for column in VALUE_COLUMNS if column != "key")
     check_columns("numbers", numbers, wanted, "pass what collect() or measured() gives")
@@ -184,6 +191,12 @@ def last_round(lines: pd.DataFrame) -> pd.DataFrame:
     """Of every run and metric, the value of its last round."""
     newest = lines.groupby(["series", "column", "metric", "seed"], sort=False)["x"].transform("max")
     return lines[lines["x"] == newest]
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown."""
+    lines = ["|" + "".join(f" {cell} |" if cell else " |" for cell in head), "|" + "---|" * len(head)]
+    return "\n".join([*lines, *("| " + " | ".join(map(str, row)) + " |" for row in rows)])
 
 
 def order(values: Iterable[str]) -> list[str]:

@@ -93,25 +93,15 @@ DASHED, DOTTED = (0.0, (4.0, 3.0)), (0.0, (1.0, 2.0))
 
 @dataclass(frozen=True)
 class Look:
-    """How one series is drawn: colour, marker and line differ together, so that it also prints in grey.
+    """How one series is drawn: colour, marker and line differ together, so that it also prints in grey."""
 
-    Attributes:
-        color: of line and marker.
-        marker: matplotlib's sign; empty for none.
-        line: matplotlib's line style.
-        hollow: whether the marker has no filling.
-        size: of the marker in points.
-        width: of the line in points.
-        alpha: 1 is opaque; a paler marker has no edge.
-    """
-
-    color: str
-    marker: str = ""
+    color: str  # of line and marker
+    marker: str = ""  # matplotlib's sign; empty for none
     line: LineStyle = "-"
-    hollow: bool = False
-    size: float = 4.2
-    width: float = 1.3
-    alpha: float = 1.0
+    hollow: bool = False  # whether the marker has no filling
+    size: float = 4.2  # of the marker in points
+    width: float = 1.3  # of the line in points
+    alpha: float = 1.0  # 1 is opaque; a paler marker has no edge
 
     @property
     def face(self) -> str:
@@ -267,6 +257,12 @@ def fold(text: str, inches: float, size: float = 7.0) -> str:
         line if text_width(line, size) <= inches else textwrap.fill(line, letters, break_long_words=False)
         for line in text.split("\n")
     )
+
+
+def every_few(count: int, at_most: int = 11) -> list[int]:
+    """0, 1, 2, … or every second, fifth, … of them, so that their numbers do not meet."""
+    step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 10**9) if count / step <= at_most)
+    return list(range(0, count, step))
 
 
 def light_grid(axes: Axes, along: Literal["x", "y", "both"] = "y") -> None:

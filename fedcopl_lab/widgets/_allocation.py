@@ -9,10 +9,10 @@ import torch
 from matplotlib.lines import Line2D
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.report.looks import BLUE, FAINT, INK, ORANGE, QUIET, Picture
+from fedcopl_lab.report.looks import BLUE, DASHED, FAINT, INK, ORANGE, QUIET, Picture
 from fedcopl_lab.steps import allocate, filter_confident, select_top
 from fedcopl_lab.widgets._explorer import Explorer, dropdown, int_slider, slider
-from fedcopl_lab.widgets._panels import DASHED, Bubbles, class_axis, nice_top, panel, set_heights
+from fedcopl_lab.widgets._panels import Bubbles, class_axis, nice_top, panel, set_heights
 from fedcopl_lab.widgets._redraw import Readout, Scene
 from fedcopl_lab.widgets._sources import DATASETS, Sources, catalogue_of
 

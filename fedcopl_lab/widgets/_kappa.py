@@ -8,10 +8,10 @@ import numpy as np
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import KAPPA_STAR
-from fedcopl_lab.report.looks import BLUE, FAINT, GREEN, INK, ORANGE, QUIET, Picture
+from fedcopl_lab.report.looks import BLUE, DASHED, FAINT, GREEN, INK, ORANGE, QUIET, Picture
 from fedcopl_lab.steps import correct_pseudo_labels
 from fedcopl_lab.widgets._explorer import Explorer, int_slider, slider
-from fedcopl_lab.widgets._panels import DASHED, moving_title, panel
+from fedcopl_lab.widgets._panels import moving_title, panel
 from fedcopl_lab.widgets._redraw import Readout, Scene
 from fedcopl_lab.widgets._sources import WeakViewScores
 

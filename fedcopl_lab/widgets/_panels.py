@@ -14,9 +14,8 @@ from matplotlib.text import Text
 from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 
-from fedcopl_lab.report.looks import INK, ORANGE, QUIET, Picture, light_grid
+from fedcopl_lab.report.looks import INK, ORANGE, QUIET, Picture, every_few, light_grid
 
-DASHED = (0, (4, 3))
 _NAMES_UP_TO = 12  # classes whose names fit under an axis
 _TINT, _EDGE, _LOST = "#a9cfe8", "#3d7ea6", "#f0b48a"
 _SMALLEST_CELL, _LARGEST_CELL = 13.0, 27.0  # points; numbers in narrower cells cannot be read
@@ -58,12 +57,6 @@ def class_axis(axes: Axes, names: Sequence[str], label: bool = True) -> None:
         axes.set_xlabel("class")
 
 
-def every_few(count: int, at_most: int = 11) -> list[int]:
-    """0, 1, 2, … or every second, fifth, … of them, so that their numbers do not meet."""
-    step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 10**9) if count / step <= at_most)
-    return list(range(0, count, step))
-
-
 def nice_top(value: float) -> float:
     """The end of an axis from 0: the next of 1, 2, 3, 4, 5, 6, 8, 10 times a power of ten, with room above."""
     if not value > 0:
@@ -86,12 +79,7 @@ def set_heights(bars: Any, heights: Any, bottoms: Any = None) -> None:
 
 
 class Bubbles:
-    """A panel of clients × classes: discs whose area is a number of images, changed in place.
-
-    Args:
-        axes: where to draw.
-        names: class names.
-    """
+    """A panel of clients × classes: discs whose area is a number of images, changed in place."""
 
     def __init__(self, axes: Axes, names: Sequence[str]) -> None:
         self.axes, self.classes = axes, len(names)
@@ -105,12 +93,7 @@ class Bubbles:
         self._numbers.set_snap(False)
 
     def show(self, counts: Int[np.ndarray, "k c"], top: float) -> None:
-        """Show these counts; negative ones are losses and drawn in orange.
-
-        Args:
-            counts: a number for every client and class.
-            top: the number that fills a cell.
-        """
+        """Show these counts, ``top`` of which fill a cell; negative ones are losses and drawn in orange."""
         clients, axes = len(counts), self.axes
         axes.set_ylim(clients - 0.4, -0.6)
         axes.set_yticks(every_few(clients, 20))

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.data import Federation, heterogeneity, load_dataset, partition
-from fedcopl_lab.report.looks import FAINT, ORANGE, QUIET, Picture
+from fedcopl_lab.report.looks import FAINT, ORANGE, QUIET, Picture, every_few
 from fedcopl_lab.widgets._explorer import Explorer, dropdown, int_slider, log_slider, slider
-from fedcopl_lab.widgets._panels import Bubbles, every_few, nice_top, panel
+from fedcopl_lab.widgets._panels import Bubbles, nice_top, panel, set_heights
 from fedcopl_lab.widgets._redraw import Readout, Scene
 
 SCHEMES = {
@@ -110,11 +112,7 @@ def explore_partition(datasets: Sequence[str] = ("digits",), **start: Any) -> Ex
 
 
 def federation_of(params: PartitionParams) -> Federation:
-    """The division that these parameters describe; those that the scheme does not read are left out.
-
-    Raises:
-        FedCoPLError: as :func:`lab.partition`, and for an unknown scheme.
-    """
+    """The division that these parameters describe; those that the scheme does not read are left out."""
     if params.scheme not in SCHEMES.values():
         raise FedCoPLError(f"scheme={params.scheme!r} is unknown; choose one of {', '.join(SCHEMES.values())}")
     settings = {"beta": params.beta, "fraction": params.fraction, "alpha": params.alpha, "label_fraction": _LABELLED}
@@ -135,37 +133,33 @@ class PartitionScene(Scene[PartitionParams]):
         train = federation.class_counts("unlabelled" if is_sage else "train")
         other = federation.class_counts("labelled" if is_sage else "test")
         return SimpleNamespace(
-            built_for=federation.dataset.class_names,
+            built_for=(federation.dataset.class_names, len(train)),
             parts=("unlabelled images", "labelled images") if is_sage else ("training images", "test images"),
             pair="labelled and unlabelled" if is_sage else "training and test",
             train=train, other=other, skew=heterogeneity(train, other), redraws=federation.redraws,
         )  # fmt: skip
 
     def _build(self, values: SimpleNamespace) -> None:
+        names, clients = values.built_for
         boxes = (0.05, 0.365, 0.445, 0.58), (0.55, 0.365, 0.445, 0.58)
-        self._bubbles = [Bubbles(panel(self.figure, box, grid=""), values.built_for) for box in boxes]
+        self._bubbles = [Bubbles(panel(self.figure, box, grid=""), names) for box in boxes]
         self._sizes = panel(self.figure, (0.05, 0.095, 0.945, 0.165), "Images of each client")
         self._sizes.tick_params(length=0)
         self._sizes.set_xlabel("client", labelpad=2)
-        self._bars: list[tuple[Any, Any]] = []
+        self._sizes.set(xlim=(-0.6, clients - 0.4), xticks=every_few(clients, 20))
+        at = np.arange(clients)
+        self._bars = [self._sizes.bar(at + side, 0.0 * at, 0.36, facecolor=face, edgecolor=edge, linewidth=0.7)
+                      for side, face, edge in ((-0.2, FAINT, QUIET), (0.2, ORANGE, ORANGE))]  # fmt: skip
 
     def _update(self, values: SimpleNamespace) -> None:
-        train, other, axes, clients = values.train, values.other, self._sizes, len(values.train)
         first, second = values.parts
-        for bubbles, counts, images in zip(self._bubbles, (train, other), values.parts, strict=True):
+        both = zip(values.parts, (values.train, values.other), self._bubbles, self._bars, strict=True)
+        for images, counts, bubbles, bars in both:
             bubbles.title.set_text(f"{images.capitalize()}, largest disc {counts.max()}")
             bubbles.show(counts, float(counts.max()))
-        for at in range(len(self._bars), clients):
-            left = axes.bar([at - 0.2], [0], 0.36, facecolor=FAINT, edgecolor=QUIET, linewidth=0.7)[0]
-            right = axes.bar([at + 0.2], [0], 0.36, facecolor=ORANGE, edgecolor=ORANGE, linewidth=0.7)[0]
-            self._bars.append((left, right))
-        for client, pair in enumerate(self._bars):
-            for bar, counts in zip(pair, (train, other), strict=True):
-                there = client < clients
-                bar.set(height=float(counts[client].sum()) if there else 0.0, visible=there)
-        axes.set_title(f"Images of each client: {first} (grey) and {second} (orange)", loc="left", pad=5)
-        top = nice_top(float(train.sum(axis=1).max()))
-        axes.set(xlim=(-0.6, clients - 0.4), ylim=(0, top), xticks=every_few(clients, 20))
+            set_heights(bars, counts.sum(axis=1))
+        self._sizes.set_title(f"Images of each client: {first} (grey) and {second} (orange)", loc="left", pad=5)
+        self._sizes.set_ylim(0, nice_top(float(values.train.sum(axis=1).max())))
 
     def _describe(self, values: SimpleNamespace) -> Readout:
         skew, redraws = values.skew, values.redraws

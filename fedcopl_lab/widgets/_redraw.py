@@ -82,11 +82,7 @@ class Scene(ABC, Generic[P]):
 
 
 class PngPainter:
-    """The pixels of a figure, quickly: axes, titles and legends are drawn again only when they have changed.
-
-    Args:
-        figure: a figure without layout engine.
-    """
+    """The pixels of a figure without layout engine, quickly: frames of axes are drawn again only when they change."""
 
     def __init__(self, figure: Picture) -> None:
         self._figure = figure

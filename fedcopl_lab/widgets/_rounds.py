@@ -11,10 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.report.looks import BLUE, FAINT, GREEN, INK, LOOKS, ORANGE, QUIET, Picture
+from fedcopl_lab.report.looks import BLUE, DASHED, FAINT, GREEN, INK, LOOKS, ORANGE, QUIET, Picture, every_few
 from fedcopl_lab.store import Run
 from fedcopl_lab.widgets._explorer import Explorer, dropdown, int_slider
-from fedcopl_lab.widgets._panels import DASHED, Bubbles, every_few, nice_top, note, panel
+from fedcopl_lab.widgets._panels import Bubbles, nice_top, note, panel
 from fedcopl_lab.widgets._redraw import Readout, Scene
 from fedcopl_lab.widgets._sources import RunHistory
 

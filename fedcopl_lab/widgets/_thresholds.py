@@ -11,10 +11,10 @@ from matplotlib.patches import Rectangle
 
 from fedcopl_lab.data import heterogeneity
 from fedcopl_lab.methods import copl, phase_counts
-from fedcopl_lab.report.looks import BLUE, FAINT, GREEN, INK, ORANGE, QUIET, Picture
+from fedcopl_lab.report.looks import BLUE, DASHED, FAINT, GREEN, INK, ORANGE, QUIET, Picture
 from fedcopl_lab.steps import entropy, filter_confident, log_odds
 from fedcopl_lab.widgets._explorer import Explorer, dropdown, int_slider, slider
-from fedcopl_lab.widgets._panels import DASHED, class_axis, nice_top, panel, set_heights
+from fedcopl_lab.widgets._panels import class_axis, nice_top, panel, set_heights
 from fedcopl_lab.widgets._redraw import Readout, Scene
 from fedcopl_lab.widgets._sources import DATASETS, Sources, catalogue_of
 

@@ -3,8 +3,8 @@
 import pytest
 
 from fedcopl_lab import configure
-from fedcopl_lab.cli import _needs, main
-from fedcopl_lab.cli._needs import missing_inputs
+from fedcopl_lab.cli import _machine, main
+from fedcopl_lab.cli._machine import missing_inputs
 from fedcopl_lab.paper import find_items
 
 
@@ -28,7 +28,7 @@ def test_every_run_is_listed_and_none_is_computed(asked, first, nothing_here, ca
 
 
 def test_what_is_missing_is_named_and_the_exit_says_so(nothing_here, capsys, monkeypatch):
-    monkeypatch.setattr(_needs, "_planned", lambda config: (7200.0, 3e9))
+    monkeypatch.setattr(_machine, "_planned", lambda config: (7200.0, 3e9))
     asked = ["reproduce", "--profile", "paper", "--items", "main Table 6", "--seeds", "0", "--dry-run"]
     assert main(asked) == 2
     text = capsys.readouterr().out

@@ -8,8 +8,8 @@ import pytest
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.paper import ITEMS, find_items, measured
 from fedcopl_lab.report import draw_committed, write_committed
-from fedcopl_lab.report._committed import drawable
-from fedcopl_lab.report._save import comparable
+from fedcopl_lab.report._page import drawable
+from fedcopl_lab.report._words import comparable
 
 MINI = Path(__file__).resolve().parents[2] / "figures" / "mini"
 

@@ -70,9 +70,7 @@ def test_paper_mini_and_smoke_stand_in_columns_of_their_own(made_up, monkeypatch
             pd.testing.assert_series_equal(wide.loc[own.index, column], own[column], check_dtype=False)
     starts = {"Zero-shot CLIP", "Prompted, before training"}
     assert starts < set(wide.index)
-    mini = wide.loc[
-        :, (wide.columns.get_level_values("profile") == "mini") & (wide.columns.get_level_values(-1) == "mean")
-    ]
+    mini = wide.xs(("mini", "mean"), axis=1, level=("profile", "statistic"))
     assert mini.loc["Zero-shot CLIP"].isna().all()
     monkeypatch.setattr(_compare, "measured", lambda profile: made_up("fedcopl_main_table6"))
     with pytest.raises(FedCoPLError, match="no committed numbers have 'accuracy' of fedcopl_main_table1"):

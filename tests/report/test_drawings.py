@@ -29,13 +29,8 @@ def means(numbers: pd.DataFrame, metric: str = "accuracy") -> dict[tuple[str, st
 
 
 def drawn_lines(axes) -> list[tuple[list[float], list[float]]]:
-    return [
-        (
-            np.asarray(line.get_xdata(), dtype=float).reshape(-1).tolist(),
-            np.asarray(line.get_ydata(), dtype=float).reshape(-1).tolist(),
-        )
-        for line in axes.lines
-    ]
+    """x and y of each."""
+    return [tuple(np.ravel(values).astype(float).tolist() for values in line.get_data()) for line in axes.lines]
 
 
 def holds(values, wanted) -> bool:
@@ -44,9 +39,7 @@ def holds(values, wanted) -> bool:
 
 def visible_texts(figure):
     figure.canvas.draw()
-    return [
-        text for text in figure.findobj(mpl.text.Text) if text.get_visible() and text.get_text().strip()
-    ]  # fmt: skip
+    return [text for text in figure.findobj(mpl.text.Text) if text.get_visible() and text.get_text().strip()]
 
 
 @pytest.mark.parametrize(
@@ -162,10 +155,7 @@ def test_counts_are_typeset_and_a_difference_is_in_bold(picture) -> None:
 
 def test_every_cell_of_the_surface_has_its_value_and_the_best_is_boxed(all_numbers) -> None:
     numbers = all_numbers["fedcopl_ours_surface"].copy()
-    best = (
-        (numbers["series"] == "τ2 = 0.9") & (numbers["column"] == "0.3") & (numbers["metric"] == "accuracy")
-    )  # fmt: skip
-    numbers.loc[best, "value"] = 0.95
+    numbers.loc[numbers.eval("series == 'τ2 = 0.9' and column == '0.3' and metric == 'accuracy'"), "value"] = 0.95
     accuracy, labels = draw("fedcopl_ours_surface", numbers).axes
     for axes, metric in ((accuracy, "accuracy"), (labels, "label_accuracy")):
         shown = {tuple(text.get_position()): text.get_text() for text in axes.texts}

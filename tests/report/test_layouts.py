@@ -6,7 +6,7 @@ import pytest
 
 from fedcopl_lab.paper import ITEMS, has_runs, measured
 from fedcopl_lab.report import draw
-from fedcopl_lab.report._save import comparable
+from fedcopl_lab.report._words import comparable
 from fedcopl_lab.report.looks import FONTS, WIDTHS, Sheet
 
 FEW = ("fedcopl_main_fig1", "fedcopl_main_table1", "sage_main_fig7")

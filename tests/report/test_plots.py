@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from IPython.core.formatters import DisplayFormatter
+from test_drawings import visible_texts
 
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.report import draw, label_skew, style
@@ -12,8 +13,7 @@ from fedcopl_lab.report.looks import SINGLE, file_bytes, new_figure
 
 
 def texts_of(figure) -> list[str]:
-    figure.canvas.draw()
-    return [text.get_text() for text in figure.findobj(mpl.text.Text) if text.get_text().strip() and text.get_visible()]
+    return [text.get_text() for text in visible_texts(figure)]
 
 
 def test_the_users_matplotlib_settings_change_nothing(all_numbers) -> None:

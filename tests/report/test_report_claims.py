@@ -15,9 +15,8 @@ from fedcopl_lab.report._page import render
 
 def claims_section(verdicts: pd.DataFrame | None, elsewhere: dict[str, pd.DataFrame] | None = None) -> str:
     tables = [] if verdicts is None else claim_tables(verdicts, elsewhere)
-    return render(
-        "claims.html.j2", claims=tables, gates=gate_lines("smoke"), discrepancies=discrepancies().to_dict("records")
-    )
+    told = discrepancies().to_dict("records")
+    return render("claims.html.j2", claims=tables, gates=gate_lines("smoke"), discrepancies=told)
 
 
 @pytest.fixture

@@ -233,29 +233,24 @@ def test_every_printed_number_stands_in_the_report_with_what_was_run(all_numbers
         if known is None:
             assert not tables
             continue
-        shown = Counter(
-            float(cell.replace(",", ""))
-            for one in tables
-            for _, cells, _ in one["rows"]
-            for cell in cells
-            if cell != "–"
-        )
+        cells = [cell for one in tables for _, cells in one.rows for cell in cells]
+        shown = Counter(float(cell.replace(",", "")) for cell in cells if cell != "–")
         assert shown == Counter(known["value_number"].dropna())
         for one in tables:
-            assert sum(span for _, span in one["status"]) == len(one["columns"])
+            assert sum(span for _, span in one.status) == len(one.columns)
             expected = "counted above" if item.reads == "manifests" else "not run in this profile"
-            assert {state for state, _ in one["status"]} == {expected}
+            assert {state for state, _ in one.status} == {expected}
 
 
 def test_a_printed_column_that_was_run_says_so(made_up) -> None:
     (item,) = find_items(["fedcopl_main_table1"])
     numbers = made_up(item.id, seeds=(0,), profile="paper")
     (whole,) = printed_tables(item, numbers)
-    assert whole["status"] == [("measured above", 2)] * 7
+    assert whole.status == [("measured above", 2)] * 7
     some = numbers[~((numbers["column"] == "CUB, β = 0.05") | (numbers["column"] == "DTD, β = 0.1"))]
     some = some[(some["column"] != "UCF101, β = 0.1") | (some["series"] != "FedCoPL")]
     (part,) = printed_tables(item, some)
-    states = [state for state, span in part["status"] for _ in range(span)]
+    states = [state for state, span in part.status for _ in range(span)]
     run, missing, partly = "measured above", "not run in this profile", "partly measured above"
     assert states == [missing, run, run, run, run, missing, partly, run, run, run, run, run, partly, partly]
 
@@ -263,15 +258,15 @@ def test_a_printed_column_that_was_run_says_so(made_up) -> None:
 def test_a_table_with_many_holes_is_listed_line_by_line(all_numbers) -> None:
     numbers = all_numbers["fedcopl_ours_uploads"]
     listed = measured_table(find_items(["fedcopl_ours_uploads"])[0], numbers, ["upload_distance", "accuracy"])
-    assert listed["columns"] == ["distance of the upload from the true class shares", "accuracy, mean over clients (%)"]
-    assert [name for name, *_ in listed["rows"]][:5] == [
+    assert listed.columns == ["distance of the upload from the true class shares", "accuracy, mean over clients (%)"]
+    assert [name for name, _ in listed.rows][:5] == [
         "counts as they are, no ε",
         "each count × (1 ± 0.5), no ε",
         "all counts equal, no ε",
         "clients shuffled, no ε",
         "Laplace noise, 0.1",
     ]
-    assert len(listed["rows"]) == 14
+    assert len(listed.rows) == 14
 
 
 def test_an_empty_report_is_refused(all_numbers, all_runs, tmp_path) -> None:

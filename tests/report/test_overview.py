@@ -1,11 +1,19 @@
-"""What was run and what was not: counts against the items' own lists of runs, and every missing cell is named."""
+"""The README's generated tables: counts against the items' own lists of runs, and what they print is committed."""
 
 import pandas as pd
 import pytest
 
 from fedcopl_lab._identity import key_of
-from fedcopl_lab.paper import ITEMS, find_items, measured_profiles, measured_runs
-from fedcopl_lab.report import _overview, coverage, coverage_markdown
+from fedcopl_lab.paper import ITEMS, find_items, measured_claims, measured_profiles, measured_runs, printed
+from fedcopl_lab.report import (
+    _overview,
+    beside,
+    beside_markdown,
+    claims_markdown,
+    coverage,
+    coverage_markdown,
+    readable,
+)
 from fedcopl_lab.report._page import render
 
 MINI = sorted(measured_runs("mini")["key"])
@@ -74,3 +82,36 @@ def test_the_section_escapes_and_lists_every_line(committed) -> None:
     page = render("coverage.html.j2", name="mini", rows=coverage("mini").to_dict("records"))
     assert page.count("<tr><th") == len(coverage("mini")) + 1
     assert 'id="run-in-mini"' in page
+
+
+def test_printed_and_measured_stand_in_pairs(made_up, monkeypatch) -> None:
+    numbers = made_up("fedcopl_main_table1", profile="mini")
+    monkeypatch.setattr(_overview, "measured", lambda profile: numbers)
+    head, _, *rows = beside_markdown("fedcopl_main_table1", "mini").splitlines()
+    assert head.startswith("| | CIFAR-10, β = 0.1: paper | mini | CIFAR-10, β = 0.05: paper | mini |")
+    assert "DTD" not in head
+    cells = {row.split(" | ")[0].removeprefix("| "): row.removesuffix(" |").split(" | ")[1:] for row in rows}
+    wide = readable(beside("fedcopl_main_table1", numbers, "mini"))
+    theirs = printed("fedcopl_main_table1").query("series == 'FedCoPL' and column == 'CIFAR-10, β = 0.1'")["value"]
+    ours = wide.loc["FedCoPL"].filter(like="mini").filter(like="CIFAR-10, β = 0.1")
+    assert cells["FedCoPL"][:2] == [f"{theirs.item():.1f}", ours.iloc[0]]
+    assert cells["Prompted, before training"][0] == "–"
+    assert "Zero-shot CLIP" not in cells
+
+
+def test_a_column_without_a_row_of_both_stays_out(made_up, monkeypatch) -> None:
+    numbers = made_up("fedcopl_main_table1", profile="mini")
+    start_only = (numbers["column"] != "CIFAR-10, β = 0.05") | (numbers["series"] == "Prompted, before training")
+    monkeypatch.setattr(_overview, "measured", lambda profile: numbers[start_only])
+    head, *_ = beside_markdown("fedcopl_main_table1", "mini").splitlines()
+    assert "CIFAR-10, β = 0.1" in head
+    assert "β = 0.05" not in head.split("CIFAR-100")[0]
+
+
+def test_every_settled_claim_has_a_line() -> None:
+    settled = measured_claims("smoke").query("verdict != 'not tested'")
+    _, _, *rows = claims_markdown("smoke").splitlines()
+    assert len(rows) == len(settled)
+    for row, line in zip(rows, settled.to_dict("records"), strict=True):
+        assert row.startswith(f"| {line['number']}. {line['claim']} (")
+        assert f"{line['verdict']} | {line['statistic']}; {line['n_seeds']} seeds |" in row
