@@ -179,7 +179,8 @@ def baselines_fall_with_clients(runs: StoredRuns) -> Judgement:
     found: dict[str, pd.Series] = {}
     for place, there in at_tenth(runs).items():
         rows = ROWS["baselines + FPL and FedCoPL"]
-        found |= runs.cells({joined(name, place): partial(per_doubling, row, there) for name, row in rows.items()}, 2)
+        cells = runs.cells({name: partial(per_doubling, row, there) for name, row in rows.items()}, least=2)
+        found |= {joined(name, place): values for name, values in cells.items()}
     others = {name: values for name, values in found.items() if not name.startswith("FedCoPL")}
     own = pooled({name: values for name, values in found.items() if name.startswith("FedCoPL")})
     return judge_parts(
