@@ -74,7 +74,7 @@ def beside_markdown(item: Item | str, profile: str) -> str:
     """
     wide = beside(item_of(item), measured(profile), profile).droplevel(["profile", "dataset"], axis=1)
     values: dict[Any, pd.Series] = dict(wide.items())
-    printed = {column: values["paper", column, "mean"] for source, column, _ in values if source == "paper"}
+    printed = {column: values["paper", column, "mean"] for column in wide.xs("paper", axis=1).columns.unique("column")}
     ours = {column: values["measured", column, "mean"] for column in printed if ("measured", column, "mean") in values}
     columns = [column for column, mean in ours.items() if (mean.notna() & printed[column].notna()).any()]
     rows = []
