@@ -53,11 +53,6 @@ class PromptMethod(Method):
         self.config: PromptConfig = setting.config
         self.server = PromptServer(setting)
 
-    @property
-    def federation(self) -> Federation:
-        """Which client holds which images."""
-        return self.setting.federation
-
     def initial_state(self) -> FederationState:
         """Every client starts from the same prompts."""
         start = initial_prompts(self.setting)
