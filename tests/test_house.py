@@ -7,8 +7,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_LINES_IN_A_FILE = 330
-MOST_LINES = {"core": 28_630, "extras": 6_830, "tests": 22_011}  # goal: 20,000, 4,500 and 16,000
-MOST_FILES = 248  # in fedcopl_lab, extras included; goal: 200
+MOST_LINES = {"core": 27_700, "extras": 6_620, "tests": 21_930}  # goal: 20,000, 4,500 and 16,000
+MOST_FILES = 217  # in fedcopl_lab, extras included; goal: 200
 RIDDLES = re.compile(r"\b(?:lies? behind|reckon\w*|whoever)\b| anew\b", re.IGNORECASE)
 OWN_NAME = Path(__file__).name
 

@@ -185,10 +185,7 @@ def restore_federation(dataset: Dataset, table: dict[str, Any]) -> Federation:
     if table.get("dataset") != dataset.name:
         raise FedCoPLError(f"the stored split is of {table.get('dataset')!r}, not of {dataset.name!r}; load that set")
     try:
-        shards = tuple(
-            Shard(**{part: np.asarray(positions, dtype=np.int64) for part, positions in parts.items()})
-            for parts in table["shards"]
-        )
+        shards = tuple(map(Shard.of, table["shards"]))
         federation = Federation(dataset=dataset, shards=shards, **table["settings"])
         expected, found = table["sha256"], federation.sha256
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:

@@ -1,6 +1,6 @@
 """One client's images, and what every partition shares: checked labels, random streams, images dealt to clients."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -60,6 +60,11 @@ class Shard:
     def parts(self) -> dict[str, Indices]:
         """Its positions by part, as far as it has the part."""
         return {name: positions for name, positions in vars(self).items() if positions is not None}
+
+    @classmethod
+    def of(cls, parts: Mapping[str, Sequence[int]]) -> "Shard":
+        """The shard of these :attr:`parts`, read from a file."""
+        return cls(**{name: np.asarray(positions, dtype=np.int64) for name, positions in parts.items()})
 
     @property
     def unlabelled(self) -> Indices:

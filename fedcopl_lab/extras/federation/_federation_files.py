@@ -51,7 +51,7 @@ class ClientImages:
         """Those of a folder."""
         parts = read_json(folder / _CLIENT)
         client = parts.pop("client")
-        return cls(client=client, shard=Shard(**parts), **read_tensors(folder / _IMAGES))
+        return cls(client=client, shard=Shard.of(parts), **read_tensors(folder / _IMAGES))
 
     def __repr__(self) -> str:
         return f"ClientImages(client {self.client}: {self.shard})"
