@@ -17,7 +17,7 @@ from fedcopl_lab.store import Run
 
 Place = tuple[Any, str]
 LABELLING: tuple[Place, ...] = ((PromptServer, "_label"),)
-TRAINING: tuple[Place, ...] = ((PromptClient, "work_together"), (SageClient, "_train"))
+TRAINING: tuple[Place, ...] = ((PromptClient, "work_together"), (SageClient, "work"))
 
 
 @cache
