@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import sys
+from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -99,7 +100,9 @@ def exporting(scratch: Path) -> Work:
         os.environ["FEDCOPL_LAB_HOME"] = str(scratch / "exported")
         committed = everywhere("cli", "verdicts", lambda *_, **__: measured_claims("smoke"))
         with patched(*everywhere("cli", "ITEMS", items), *committed):
-            return internal("cli._export", "export")("smoke", str(folder))
+            return internal("cli._export", "export")(
+                Namespace(profile="smoke", out=str(folder), add=False, device="cpu")
+            )
 
     for _, config in items[0].runs("smoke"):
         lab.run(config, Store(scratch / "exported"), progress=False)
