@@ -164,7 +164,7 @@ def add_claims(committed: pd.DataFrame, fresh: pd.DataFrame, asked_for: Set[str]
     for row in fresh.to_dict("records"):
         old = before.get((row["number"], row["claim"]), row)
         runs, more = (set(str(line["runs"]).split()) for line in (old, row))
-        rows.append(old if runs <= asked_for and not runs < more else row)
+        rows.append(old if runs and runs <= asked_for and not runs < more else row)
     return pd.DataFrame(rows, columns=fresh.columns)
 
 

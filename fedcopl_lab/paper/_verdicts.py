@@ -157,11 +157,11 @@ def where_reached(judged: pd.DataFrame, numbers: pd.DataFrame, profile: str) -> 
         places.setdefault(key, set()).add((dataset, split))
     rows = []
     for row in judged.to_dict("records"):
-        here = {place for key in row["runs"].split() for place in places.get(key, ())}
+        here = sorted({place for key in row["runs"].split() for place in places.get(key, ())})
         failed = failed_gates(table, letters[row["number"]], here)
-        if here and len(failed) == len(here) and row["verdict"] != "not tested":
-            notes = [row["note"], *(said for said in sentences(failed) if said not in row["note"])]
-            row |= {"verdict": "regime not reached", "note": " ".join(filter(None, notes))}
+        if here and len(failed) == len(here) and row["verdict"] not in ("not tested", "regime not reached"):
+            notes = filter(None, [row["note"], *sentences(failed)])
+            row |= {"verdict": "regime not reached", "note": " ".join(notes)}
         rows.append(row)
     return pd.DataFrame(rows, columns=judged.columns)
 

@@ -62,6 +62,7 @@ def of_both(committed, fresh):
 def test_a_verdict_changes_only_where_more_runs_speak_and_none_is_missing():
     assert of_both(verdict("a b", 1.0), verdict("a b c", 2.0)) == 2.0
     assert of_both(verdict("", 1.0), verdict("a", 2.0)) == 2.0, "not tested before"
+    assert of_both(verdict("", 1.0), verdict("", 2.0)) == 2.0, "its note says what is missing today"
     assert of_both(verdict("a b", 1.0), verdict("a b", 2.0)) == 1.0, "its numbers are those that are committed"
     assert of_both(verdict("a b", 1.0), verdict("b c d", 2.0)) == 1.0, "a is not stored here"
     assert of_both(verdict("a b", 1.0), verdict("", 2.0)) == 1.0

@@ -60,7 +60,7 @@ def test_a_table_is_typeset_and_its_heading_goes_into_the_caption(tmp_path) -> N
 
 @pytest.mark.usefixtures("words_only")  # on the page; the files are drawn
 @pytest.mark.parametrize("profile", ["smoke", "mini"])
-@pytest.mark.parametrize("name", ["fedcopl_main_table1", "sage_main_fig2a"])
+@pytest.mark.parametrize("name", ["fedcopl_main_table6", "sage_main_fig2a"])
 def test_an_author_gets_the_file_that_is_committed(name, profile, tmp_path) -> None:
     """The same picture, whether saved alone or written with all others."""
     write_committed(tmp_path / "all", profile, lab.paper.find_items([name]), pictures=("pdf",))
