@@ -62,7 +62,8 @@ def gate_lines(profile: str) -> list[dict[str, str]]:
         {
             "gate": line["gate"], "place": ", ".join(filter(None, (line["dataset"], line["split"]))),
             "quantity": line["quantity"], "needed": f"{limits(line)} {line['unit']}".strip(), "state": line["state"],
-            "measured": f"{line['value']:.3g} {line['unit']}, n = {line['n_seeds']}" if line["n_seeds"] else "–",
+            "measured": ", ".join([f"{line['value']:.3g} {line['unit']}".strip(), f"n = {line['n_seeds']}"])
+            if line["n_seeds"] else "–",
         }
         for line in gates(profile).to_dict("records")
     ]  # fmt: skip
