@@ -25,6 +25,7 @@ MODULES = {
     "extras.federation": "separate clients", "extras.federation.flower": "Flower", "extras.cluster": "many machines",
     "extras.bench": "speed and cost", "extras.embedded": "training of the embedded CLIPs",
     "extras.exercises": "steps to write yourself", "extras.packs": "feature packs",
+    "extras.run_archive": "runs in one file",
 }  # fmt: skip
 
 
