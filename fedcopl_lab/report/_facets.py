@@ -222,9 +222,10 @@ def headline(item: Item, lines: pd.DataFrame, profile: str, marks: str = "", mis
 
 
 def round_axis(axes: Axes, rounds: Sequence[float | int]) -> None:
-    """Whole rounds from the first to the last one, at most eight of them named."""
+    """Whole rounds from the first to the last one, at most eight of one digit or five of more of them named."""
     whole = [round(number) for number in rounds]
-    step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200) if len(whole) / step <= _ROUNDS_NAMED)
+    most = _ROUNDS_NAMED if whole[-1] < 10 else 5
+    step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200) if len(whole) / step <= most)
     axes.set_xticks([r for r in whole if r % step == 0 or (r == whole[0] and step <= 2)])
     around = 0.05 * (whole[-1] - whole[0]) or 0.5
     axes.set_xlim(whole[0] - around, whole[-1] + around)  # also where the first rounds have no value
