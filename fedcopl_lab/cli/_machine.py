@@ -9,7 +9,6 @@ from dataclasses import replace
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._identity import has_key, key_of
 from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig
-from fedcopl_lab.paper import committed_seconds
 from fedcopl_lab.store import Store
 
 Machine = Callable[[RunConfig], RunConfig]
@@ -153,6 +152,8 @@ def list_costs(configs: Sequence[RunConfig], store: Store) -> int:
 
 def _cost(config: RunConfig) -> tuple[float | None, float | None, str]:
     """Seconds, bytes, and where the seconds are from."""
+    from fedcopl_lab.paper import committed_seconds  # it takes a while, and most commands list no costs
+
     planned, timed = _planned(config), committed_seconds(config.profile)(config)
     if not math.isnan(timed):
         return timed, planned[1], ""

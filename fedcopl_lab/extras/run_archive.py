@@ -29,14 +29,14 @@ def write_archive(path: Path | str, runs: Sequence[Run]) -> list[str]:
     complete = sorted((run for run in runs if run.complete), key=lambda run: run.key)
     if not complete:
         raise FedCoPLError(f"none of {len(runs)} runs is complete; see `fedcopl-lab runs list`")
-    files = [file for run in complete for file in sorted(run.path.rglob("*.json"))]
-    files = [file for file in files if _NAME.fullmatch(_inside(file, complete[0].path.parent))]
+    files = [file for run in complete for file in run.path.rglob("*.json")]
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for file in sorted(files, key=lambda file: (file.name, file.parts)):  # alike beside alike: they compress
-            info = tarfile.TarInfo(_inside(file, complete[0].path.parent))
-            info.size = file.stat().st_size
-            archive.addfile(info, io.BytesIO(file.read_bytes()))
+            info = tarfile.TarInfo(file.relative_to(complete[0].path.parent).as_posix())
+            if _NAME.fullmatch(info.name):
+                info.size = file.stat().st_size
+                archive.addfile(info, io.BytesIO(file.read_bytes()))
     write_atomic(Path(path), lzma.compress(content.getvalue(), preset=9))
     return [run.key for run in complete]
 
@@ -70,7 +70,3 @@ def read_archive(path: Path | str, store: Store) -> list[str]:
     except (OSError, EOFError, lzma.LZMAError, tarfile.TarError) as error:
         raise StoreError(f"cannot read {path}: {error}; expected what `fedcopl-lab runs pack` wrote") from error
     return added
-
-
-def _inside(file: Path, root: Path) -> str:
-    return file.relative_to(root).as_posix()

@@ -1,6 +1,7 @@
 """What the clients' models say in a state: scores, tests, and tests with exchanged text prompts."""
 
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor
 from fedcopl_lab._card import tf32_in
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig
+from fedcopl_lab.data import Shard
 from fedcopl_lab.methods._prompt_setting import PromptSetting
 from fedcopl_lab.methods._prompt_state import FederationState
 from fedcopl_lab.methods._sage_local_task import own_statistics
@@ -71,8 +73,13 @@ class ClientModels:
     def __init__(self, setting: PromptSetting, state: FederationState, stride: int = 1) -> None:
         self.setting, self.state = setting, state
         self.scorer = setting.scorer
-        self._shards = [replace(shard, test=shard.test[::stride]) for shard in setting.federation.shards]
+        self._stride = stride
         self._tests: tuple[Tensor, Tensor] | None = None  # encoded once where clients share the visual prompt
+
+    @cached_property
+    def _shards(self) -> list[Shard]:
+        """The clients' shards with the test images that are tested."""
+        return [replace(shard, test=shard.test[:: self._stride]) for shard in self.setting.federation.shards]
 
     def logits(self, client: int, indices: Int[Tensor, "n"]) -> Float[Tensor, "n c"]:
         """A client's scores of images of the data set, [n, C]."""

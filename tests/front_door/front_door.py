@@ -10,6 +10,8 @@ from typing import Any
 
 import pandas as pd
 
+from fedcopl_lab.report._words import markdown
+
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 Notebook = dict[str, Any]
@@ -133,16 +135,14 @@ def verdicts_markdown() -> str:
     """How many claims of each paper hold, by profile."""
     from fedcopl_lab.paper import VERDICTS, judged_claims, measured_claims, measured_profiles
 
-    heads = ("paper", "profile", "hold", "do not hold", *VERDICTS[2:])
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    rows = []
     papers = judged_claims().set_index("number")["paper"]
     for name, shown in (("fedcopl", "FedCoPL"), ("sage", "SAGE")):
         for profile in reversed(measured_profiles()):
             verdicts = measured_claims(profile)
             counts = verdicts[verdicts["number"].map(papers) == name]["verdict"].value_counts()
-            cells = (shown, f"`{profile}`", *(str(counts.get(word, 0)) for word in VERDICTS))
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+            rows.append((shown, f"`{profile}`", *(counts.get(word, 0) for word in VERDICTS)))
+    return markdown(("paper", "profile", "hold", "do not hold", *VERDICTS[2:]), rows)
 
 
 def gates_markdown(profile: str) -> str:
@@ -151,8 +151,7 @@ def gates_markdown(profile: str) -> str:
 
     heads = ("gate", "place", "quantity", "needed", "measured", "state")
     found = [line for line in gate_lines(profile) if line["state"] != "not measured" and line["gate"] != "C"]
-    rows = [heads, ["---"] * len(heads), *([line[name] for name in heads] for line in found)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return markdown(heads, ([line[name] for name in heads] for line in found))
 
 
 def switches_markdown(profile: str = "smoke") -> str:
@@ -165,25 +164,25 @@ def switches_markdown(profile: str = "smoke") -> str:
     numbers = numbers[(numbers["item"] == item.id) & (numbers["metric"] == "accuracy")]
     values = 100 * numbers.pivot_table(index="seed", columns="series", values="value")
     plain = configs.pop("paper mode")
-    lines = ["| switch | setting | accuracy against paper mode (points) | seeds |", "|---|---|---|---|"]
+    rows = []
     for name, config in configs.items():
         told = ", ".join(f"`{key}={value}`" for key, value in config.items() if value != plain[key])
         gains = (values[name] - values["paper mode"]).dropna() if name in values else pd.Series(dtype=float)
         text = f"{gains.mean():+.1f} ± {gains.std():.1f}".replace("-", "−") if len(gains) > 1 else "not measured"
-        lines.append(f"| {name} | {told} | {text} | {len(gains) or ''} |")
-    return "\n".join(lines)
+        rows.append((name, told, text, len(gains) or ""))
+    return markdown(("switch", "setting", "accuracy against paper mode (points)", "seeds"), rows)
 
 
 def discrepancies_markdown() -> str:
     """Every place where FedCoPL's paper and its released code differ, and the setting that chooses."""
     from fedcopl_lab.paper import discrepancies
 
-    lines = ["| | what | the paper | the released code | setting | here |", "|---|---|---|---|---|---|"]
+    rows = []
     for row in discrepancies().fillna("").to_dict("records"):
         setting = f"`{row['option']}={row['default']}`" if row["option"] else ""
         cells = (row["number"], row["topic"], row["paper"], row["code"], setting, row["toolkit"])
-        lines.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines)
+        rows.append([str(cell).replace("|", "\\|") for cell in cells])
+    return markdown(("", "what", "the paper", "the released code", "setting", "here"), rows)
 
 
 def to_text(notebook: Notebook) -> str:
