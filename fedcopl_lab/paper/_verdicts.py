@@ -10,7 +10,7 @@ import pandas as pd
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import profile_name
 from fedcopl_lab.paper._claims_table import effects, judge, judge_claim
-from fedcopl_lab.paper._gates import Place, failed_gates, gate_rows, gates, sentences, split_of
+from fedcopl_lab.paper._gates import failed_gates, gate_rows, gates, sentences, split_of
 from fedcopl_lab.paper._printed import read_table, rows_with
 from fedcopl_lab.paper._stored_runs import PrintedRuns, StoredRuns
 from fedcopl_lab.paper.items import SEEDS
@@ -150,19 +150,16 @@ def where_reached(judged: pd.DataFrame, numbers: pd.DataFrame, profile: str) -> 
         profile: whose they are.
     """
     table, letters = gates(profile, numbers), judged_claims().set_index("number")["gates"]
-    pairs = numbers.assign(split=numbers["column"].map(split_of))[["key", "dataset", "split"]].drop_duplicates()
-    pairs = pairs[pairs["split"].isin(table["split"])]  # the same runs stand in columns of other settings too
-    places: dict[str, set[Place]] = {}
-    for key, dataset, split in pairs.itertuples(index=False):
-        places.setdefault(key, set()).add((dataset, split))
-    rows = []
-    for row in judged.to_dict("records"):
-        here = sorted({place for key in row["runs"].split() for place in places.get(key, ())})
+    placed = numbers.assign(split=numbers["column"].map(split_of))
+    placed = placed[placed["split"].isin(table["split"])]  # the same runs stand in columns of other settings too
+    rows = judged.to_dict("records")
+    for row in rows:
+        own = placed[placed["key"].isin(row["runs"].split())]
+        here = sorted(set(zip(own["dataset"], own["split"], strict=True)))
         failed = failed_gates(table, letters[row["number"]], here)
         if here and len(failed) == len(here) and row["verdict"] not in ("not tested", "regime not reached"):
-            notes = filter(None, [row["note"], *sentences(failed)])
-            row |= {"verdict": "regime not reached", "note": " ".join(notes)}
-        rows.append(row)
+            note = " ".join(filter(None, [row["note"], *sentences(failed)]))
+            row |= {"verdict": "regime not reached", "note": note}
     return pd.DataFrame(rows, columns=judged.columns)
 
 
