@@ -11,7 +11,9 @@ from fedcopl_lab.paper import Item, measured, measured_profiles, printed
 from fedcopl_lab.report._tables import summary
 from fedcopl_lab.report._words import check_columns, item_of, lines_of, order, scale, setting_of
 
-Verdict = Literal["exact", "within tolerance", "differs", "no common value", "only fresh", "only committed"]
+Verdict = Literal[
+    "exact", "within tolerance", "within seeds", "differs", "no common value", "only fresh", "only committed"
+]  # fmt: skip
 LEVELS = ["source", "profile", "dataset", "column", "statistic"]
 """Levels of the columns of :func:`beside`."""
 _CELL = ["item", "series", "column", "metric"]
@@ -197,8 +199,10 @@ def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: f
     Returns:
         One line per item, series, column and metric: fresh and committed (means over what both have),
         mean_difference, max_difference (largest of a single value), n, and verdict: ``"exact"`` (every value
-        equal), ``"within tolerance"``, ``"differs"``, ``"no common value"`` (how right a kind of label is, where the
-        two gave none of it in the same round), ``"only fresh"`` or ``"only committed"``.
+        equal), ``"within tolerance"``, ``"within seeds"`` (further apart than that, but no further than two standard
+        deviations over the committed seeds: long trainings part on another processor as they do with another seed),
+        ``"differs"``, ``"no common value"`` (how right a kind of label is, where the two gave none of it in the same
+        round), ``"only fresh"`` or ``"only committed"``.
 
     Raises:
         FedCoPLError: columns are missing, a line comes twice, or the tolerance is negative.
@@ -209,12 +213,15 @@ def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: f
     """
     if not tolerance >= 0:
         raise FedCoPLError(f"tolerance={tolerance} is not valid; expected 0 or more")
+    for name, numbers in {"fresh": fresh, "committed": committed}.items():
+        check_columns(f"{name} numbers", numbers, (*_LINE, "value"), "pass tidy numbers")
+    per_seed = committed.groupby([*_CELL, "seed"])["value"].mean()
+    spreads = per_seed.groupby(_CELL).std().to_dict()  # NaN of a single seed
     if "origin" in fresh:
         fresh = fresh[fresh["origin"] == "computed here"]
         committed = committed[pd.MultiIndex.from_frame(committed[_RUN]).isin(pd.MultiIndex.from_frame(fresh[_RUN]))]
     frames = {}
     for name, numbers in {"fresh": fresh, "committed": committed}.items():
-        check_columns(f"{name} numbers", numbers, (*_LINE, "value"), "pass tidy numbers")
         lines = numbers[[*_LINE, "value"]].astype({"x": float, "y": float, "seed": float, "value": float})
         if lines.duplicated(_LINE).any():
             raise FedCoPLError(f"the {name} numbers hold a line twice; collect them again")
@@ -226,12 +233,15 @@ def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: f
     seen = pd.concat(list(frames.values()))[_CELL].drop_duplicates()
     groups: dict[Any, pd.DataFrame] = dict(list(both.groupby(_CELL, sort=False)))
     return pd.DataFrame(
-        [cell | _verdict(groups[tuple(cell.values())], tolerance, cell["metric"]) for cell in seen.to_dict("records")],
+        [
+            cell | _verdict(groups[key := tuple(cell.values())], tolerance, spreads.get(key, math.nan), cell["metric"])
+            for cell in seen.to_dict("records")
+        ],
         columns=[*_CELL, "fresh", "committed", "mean_difference", "max_difference", "n", "verdict"],
     )
 
 
-def _verdict(lines: pd.DataFrame, tolerance: float, metric: str) -> dict[Hashable, object]:
+def _verdict(lines: pd.DataFrame, tolerance: float, spread: float, metric: str) -> dict[Hashable, object]:
     common = lines.dropna(subset=["value_fresh", "value_committed"])
     fresh, committed = common["value_fresh"].mean(), common["value_committed"].mean()
     difference = (common["value_fresh"] - common["value_committed"]).abs()
@@ -242,8 +252,10 @@ def _verdict(lines: pd.DataFrame, tolerance: float, metric: str) -> dict[Hashabl
         verdict = "only committed" if lines["value_fresh"].isna().all() else "only fresh"
     elif difference.max() == 0:
         verdict = "exact"
+    elif abs(fresh - committed) <= tolerance:
+        verdict = "within tolerance"
     else:
-        verdict = "within tolerance" if abs(fresh - committed) <= tolerance else "differs"
+        verdict = "within seeds" if abs(fresh - committed) <= 2 * spread else "differs"
     return {"fresh": fresh, "committed": committed, "mean_difference": fresh - committed,
             "max_difference": difference.max(), "n": len(common), "verdict": verdict}  # fmt: skip
 
@@ -256,6 +268,8 @@ def agreement_text(found: pd.DataFrame) -> str:
     '28 cells: 28 equal to the last bit, 0 within rounding of another processor, 0 outside'
     """
     counts = found["verdict"].value_counts().to_dict()
-    equal, near, outside = (counts.pop(verdict, 0) for verdict in ("exact", "within tolerance", "differs"))
-    told = f"{equal:,} equal to the last bit, {near:,} within rounding of another processor, {outside:,} outside"
+    kinds = ("exact", "within tolerance", "within seeds", "differs")
+    equal, near, like_seeds, outside = (counts.pop(verdict, 0) for verdict in kinds)
+    told = f"{equal:,} equal to the last bit, {near:,} within rounding of another processor, "
+    told += (f"{like_seeds:,} no further apart than two seeds, " if like_seeds else "") + f"{outside:,} outside"
     return ", ".join([f"{len(found):,} cells: {told}", *(f"{count:,} {verdict}" for verdict, count in counts.items())])

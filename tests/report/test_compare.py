@@ -128,6 +128,18 @@ def test_a_shift_is_within_tolerance_exactly_when_the_means_are(shift: float, to
     assert found["verdict"] == ("within tolerance" if abs((0.5 + shift) - 0.5) <= tolerance else "differs")
 
 
+@pytest.mark.parametrize(("shift", "verdict"), [(0.05, "within seeds"), (0.07, "differs"), (0.005, "within tolerance")])
+def test_a_difference_that_two_seeds_have_too_is_named_so(shift: float, verdict: str) -> None:
+    """Also where the seeds that give the spread are not computed here."""
+    line = {"item": "i", "series": "s", "column": "c", "metric": "accuracy", "x": 4, "y": None, "key": "k"}
+    committed = pd.DataFrame([line | {"seed": seed, "value": value} for seed, value in enumerate((0.5, 0.53, 0.56))])
+    fresh = pd.DataFrame([line | {"seed": 0, "value": 0.5 + shift, "origin": "computed here"}])
+    assert committed["value"].std() == pytest.approx(0.03)
+    found = against_committed(fresh, committed)
+    assert found["verdict"].tolist() == [verdict]
+    assert ("1 no further apart than two seeds" in agreement_text(found)) == (verdict == "within seeds")
+
+
 @pytest.mark.parametrize(
     ("metric", "verdict"), [("label_accuracy_global", "no common value"), ("share_global", "only fresh")]
 )
