@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Hashable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 
@@ -11,9 +11,6 @@ from fedcopl_lab.paper import Item, measured, measured_profiles, printed
 from fedcopl_lab.report._tables import summary
 from fedcopl_lab.report._words import check_columns, item_of, lines_of, order, scale, setting_of
 
-Verdict = Literal[
-    "exact", "within tolerance", "within seeds", "differs", "no common value", "only fresh", "only committed"
-]  # fmt: skip
 LEVELS = ["source", "profile", "dataset", "column", "statistic"]
 """Levels of the columns of :func:`beside`."""
 _CELL = ["item", "series", "column", "metric"]
@@ -213,19 +210,18 @@ def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: f
     """
     if not tolerance >= 0:
         raise FedCoPLError(f"tolerance={tolerance} is not valid; expected 0 or more")
-    for name, numbers in {"fresh": fresh, "committed": committed}.items():
-        check_columns(f"{name} numbers", numbers, (*_LINE, "value"), "pass tidy numbers")
-    per_seed = committed.groupby([*_CELL, "seed"])["value"].mean()
-    spreads = per_seed.groupby(_CELL).std().to_dict()  # NaN of a single seed
-    if "origin" in fresh:
-        fresh = fresh[fresh["origin"] == "computed here"]
-        committed = committed[pd.MultiIndex.from_frame(committed[_RUN]).isin(pd.MultiIndex.from_frame(fresh[_RUN]))]
     frames = {}
     for name, numbers in {"fresh": fresh, "committed": committed}.items():
-        lines = numbers[[*_LINE, "value"]].astype({"x": float, "y": float, "seed": float, "value": float})
-        if lines.duplicated(_LINE).any():
+        check_columns(f"{name} numbers", numbers, (*_LINE, "value"), "pass tidy numbers")
+        frames[name] = numbers[[*_LINE, "value"]].astype({"x": float, "y": float, "seed": float, "value": float})
+        if frames[name].duplicated(_LINE).any():
             raise FedCoPLError(f"the {name} numbers hold a line twice; collect them again")
-        frames[name] = lines
+    per_seed = frames["committed"].groupby([*_CELL, "seed"])["value"].mean()
+    spreads = per_seed.groupby(_CELL).std().to_dict()  # NaN of a single seed
+    if "origin" in fresh:
+        here, there, runs = frames["fresh"], frames["committed"], pd.MultiIndex.from_frame
+        here = here[fresh["origin"] == "computed here"]
+        frames = {"fresh": here, "committed": there[runs(there[_RUN]).isin(runs(here[_RUN]))]}
     # what other seeds alone have, such as the accuracy of labels that this seed never gave, is not missing here
     frames["committed"] = frames["committed"][frames["committed"]["seed"].isin(frames["fresh"]["seed"])]
     both = frames["fresh"].merge(frames["committed"], on=_LINE, how="outer", suffixes=("_fresh", "_committed"))
@@ -245,7 +241,6 @@ def _verdict(lines: pd.DataFrame, tolerance: float, spread: float, metric: str) 
     common = lines.dropna(subset=["value_fresh", "value_committed"])
     fresh, committed = common["value_fresh"].mean(), common["value_committed"].mean()
     difference = (common["value_fresh"] - common["value_committed"]).abs()
-    verdict: Verdict
     if common.empty and metric.startswith("label_accuracy_"):
         verdict = "no common value"
     elif common.empty:
