@@ -8,12 +8,13 @@ from typing import Any
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._identity import has_key, key_of
 from fedcopl_lab.config import profile_name
 from fedcopl_lab.paper._claims_table import effects, judge, judge_claim
-from fedcopl_lab.paper._gates import failed_gates, gate_rows, gates, sentences, split_of
+from fedcopl_lab.paper._gates import failed_gates, gate_rows, gates, place_of, sentences
 from fedcopl_lab.paper._printed import read_table, rows_with
 from fedcopl_lab.paper._stored_runs import PrintedRuns, StoredRuns
-from fedcopl_lab.paper.items import SEEDS
+from fedcopl_lab.paper.items import ITEMS, SEEDS
 from fedcopl_lab.paper.statistics import STATISTICS
 from fedcopl_lab.store import Store
 
@@ -150,15 +151,15 @@ def where_reached(judged: pd.DataFrame, numbers: pd.DataFrame, profile: str) -> 
         profile: whose they are.
     """
     table, letters = gates(profile, numbers), judged_claims().set_index("number")["gates"]
-    placed = numbers.assign(split=numbers["column"].map(split_of))
-    placed = placed[placed["split"].isin(table["split"])]  # the same runs stand in columns of other settings too
+    configs = (config for item in ITEMS for _, config in item.runs(profile, SEEDS) if has_key(config))
+    places = {key_of(config): place_of(config) for config in configs}
     rows = judged.to_dict("records")
     for row in rows:
-        own = placed[placed["key"].isin(row["runs"].split())]
-        here = sorted(set(zip(own["dataset"], own["split"], strict=True)))
+        here = sorted({places[key] for key in row["runs"].split() if key in places})
         failed = failed_gates(table, letters[row["number"]], here)
-        if here and len(failed) == len(here) and row["verdict"] not in ("not tested", "regime not reached"):
-            note = " ".join(filter(None, [row["note"], *sentences(failed)]))
+        if here and len(failed) == len(here) and row["verdict"] != "not tested":
+            without_gates = row["note"].partition("Gate ")[0].rstrip()  # of a verdict that said so before
+            note = " ".join(filter(None, [without_gates, *sentences(failed)]))
             row |= {"verdict": "regime not reached", "note": note}
     return pd.DataFrame(rows, columns=judged.columns)
 

@@ -51,7 +51,7 @@ def test_a_run_of_here_is_measured_against_the_reference_of_elsewhere():
 
 
 def verdict(runs, difference, text="a claim"):
-    return {"number": 7, "claim": text, "verdict": "holds", "difference": difference, "runs": runs}
+    return {"number": 7, "claim": text, "verdict": "holds", "difference": difference, "runs": runs, "cells": difference}
 
 
 def of_both(committed, fresh):
@@ -62,7 +62,7 @@ def of_both(committed, fresh):
 def test_a_verdict_changes_only_where_more_runs_speak_and_none_is_missing():
     assert of_both(verdict("a b", 1.0), verdict("a b c", 2.0)) == 2.0
     assert of_both(verdict("", 1.0), verdict("a", 2.0)) == 2.0, "not tested before"
-    assert of_both(verdict("", 1.0), verdict("", 2.0)) == 2.0, "its note says what is missing today"
+    assert [of_both(verdict("", one), verdict("", 2.0)) for one in (1.0, 3.0)] == [2.0, 3.0], "today's note, or numbers"
     assert of_both(verdict("a b", 1.0), verdict("a b", 2.0)) == 1.0, "its numbers are those that are committed"
     assert of_both(verdict("a b", 1.0), verdict("b c d", 2.0)) == 1.0, "a is not stored here"
     assert of_both(verdict("a b", 1.0), verdict("", 2.0)) == 1.0

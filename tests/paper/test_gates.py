@@ -9,6 +9,7 @@ from made_up_runs import jitter, rounds
 from sage_rows import sage_row
 
 from fedcopl_lab import FedCoPLError
+from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import PromptConfig, configure
 from fedcopl_lab.paper import (
     TIDY_COLUMNS,
@@ -50,9 +51,8 @@ def gate_b(**gains):
 def test_gains_are_paired_over_seeds_and_each_split_has_its_own_state() -> None:
     table = gate_b(**{"β = 0.1": 0.1, "β = 0.05": 0.05}).query("gate == 'B'").set_index("split")
     assert set(table.reset_index().columns) == set(GATE_COLUMNS)
-    assert table["state"].to_dict() == {"β = 0.1": "passed", "β = 0.05": "failed"} | dict.fromkeys(
-        ["quantity", "IID", "β = 0.5"], "not measured"
-    )
+    others = dict.fromkeys(["quantity", "IID", "β = 0.5", "β = 0.1, tiny-p1", "β = 0.1, tiny-rn"], "not measured")
+    assert table["state"].to_dict() == {"β = 0.1": "passed", "β = 0.05": "failed"} | others
     assert table.loc["β = 0.1", "value"] == pytest.approx(10.0)
     assert (table.loc["β = 0.1", "n_seeds"], table.loc["quantity", "n_seeds"]) == (2, 0)
     assert math.isnan(table.loc["quantity", "value"])
@@ -206,14 +206,14 @@ def test_verdicts_of_a_store_take_its_gate_rows_and_the_committed_ones(tmp_path)
 
 
 def test_a_committed_verdict_whose_regime_is_not_reached_says_so_and_others_stay() -> None:
-    splits = {"β = 0.1": "one", "β = 0.05": "two"}
+    one, two = (key_of(configure("smoke", method="FedCoPL", beta=beta)) for beta in (0.1, 0.05))
     numbers = pd.concat(
-        tidy("fedcopl_ours_gates", row, split, [value] * 3).assign(key=key if row == TRUE_LABELS else "start")
-        for split, key in splits.items()
-        for row, value in ((START, 0.5), (TRUE_LABELS, 0.7 if key == "one" else 0.51))
+        tidy("fedcopl_ours_gates", row, split, [value] * 3)
+        for split, gained in (("β = 0.1", 0.7), ("β = 0.05", 0.51))
+        for row, value in ((START, 0.5), (TRUE_LABELS, gained))
     )
     told = {"number": 12, "verdict": "holds", "note": "Before."}
-    verdicts = pd.DataFrame([told | {"runs": keys} for keys in ("one", "two", "one two")])
+    verdicts = pd.DataFrame([told | {"runs": keys} for keys in (one, two, f"{one} {two}")])
     verdicts.loc[len(verdicts)] = {"number": 12, "verdict": "not tested", "note": "", "runs": ""}
     found = where_reached(verdicts, numbers.assign(profile="smoke"), "smoke")
     assert found["verdict"].tolist() == ["holds", "regime not reached", "holds", "not tested"]
