@@ -23,7 +23,7 @@ MODULES = {
     "config": "settings and profiles", "seeding": "random numbers", "paper": "printed and measured numbers, claims",
     "report": "pictures, tables, the report", "widgets": "explorers", "cli": "the command line",
     "extras.federation": "separate clients", "extras.federation.flower": "Flower", "extras.cluster": "many machines",
-    "extras.bench": "speed and cost", "extras.embedded": "training of the embedded CLIPs",
+    "extras.bench": "speed and cost", "extras.embedded": "training of the packaged models",
     "extras.exercises": "steps to write yourself", "extras.packs": "feature packs",
     "extras.run_archive": "runs in one file",
 }  # fmt: skip

@@ -1,6 +1,7 @@
-"""Files that are there whole or not at all, the files of runs, and where the project keeps them."""
+"""Files that are there whole or not at all, the files of runs and of weights, and where the project keeps them."""
 
 import glob
+import hashlib
 import json
 import os
 import tempfile
@@ -8,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedcopl_lab._errors import StoreError
+from fedcopl_lab._errors import FedCoPLError, StoreError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,6 +18,8 @@ try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
+
+EMBEDDED_FOLDER = Path(__file__).parent / "models" / "embedded"
 
 REMEDY = "remove its run folder to compute the run again"
 """How to get out of a damaged run, at the end of a sentence."""
@@ -100,6 +103,22 @@ def tensor_bytes(tensors: "dict[str, Tensor]") -> bytes:
     return save(tensors)
 
 
+def read_checked(path: Path, sha256: str, name: str) -> bytes:
+    """The bytes of a weights file; FedCoPLError where it is missing or has another sha256."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise FedCoPLError(
+            f"weights file {path} cannot be read ({error.strerror}), expected sha256 {sha256}; {_remedy(name)}"
+        ) from error
+    actual = hashlib.sha256(content).hexdigest()
+    if actual != sha256:
+        raise FedCoPLError(
+            f"weights file {path} has sha256 {actual} ({len(content)} bytes), expected {sha256}; {_remedy(name)}"
+        )
+    return content
+
+
 def checkout_root() -> Path | None:
     """The repository's folder when the package is used from a checkout, else None."""
     root = Path(__file__).resolve().parent.parent
@@ -113,6 +132,13 @@ def store_root() -> Path:
         return Path(chosen).expanduser().resolve()
     root = checkout_root()
     return root / "runs" if root else Path.home() / ".fedcopl_lab" / "runs"
+
+
+def _remedy(name: str) -> str:
+    return (
+        f"install fedcopl-lab again, or run `fedcopl-lab train-embedded {name} --out FOLDER` and put its "
+        f"{name}.safetensors in {EMBEDDED_FOLDER} and its {name}.toml in data_manifests"
+    )
 
 
 def _temporary_beside(path: Path) -> tuple[int, str]:

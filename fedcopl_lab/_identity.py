@@ -4,7 +4,7 @@ import hashlib
 from functools import cache, lru_cache
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config import REGISTERED, PromptConfig, RunConfig, run_key
+from fedcopl_lab.config import REGISTERED, PromptConfig, RunConfig, SageConfig, run_key
 from fedcopl_lab.data import SEEN_SETS, known_manifests, load_manifest, read_manifest_table, seen_sha256, split_name
 
 
@@ -15,7 +15,11 @@ def key_of(config: RunConfig) -> str:
 
 @cache
 def _key_of(config: RunConfig, _version: int) -> str:
-    weights = _weights_sha(config.clip, config.weights) if isinstance(config, PromptConfig) else "from scratch"
+    weights = "from scratch"
+    if isinstance(config, PromptConfig):
+        weights = _weights_sha(config.clip, config.weights)
+    elif isinstance(config, SageConfig) and config.start != "drawn":
+        weights = _weights_sha(config.start, "pretrained")
     return run_key(config, data_sha=_data_sha(config.dataset), weights_sha=weights)
 
 

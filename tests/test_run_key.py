@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from other_values import other_values
 
-from fedcopl_lab import PromptConfig, SageConfig, configure
+from fedcopl_lab import FedCoPLError, PromptConfig, SageConfig, configure
+from fedcopl_lab._identity import _data_sha, key_of
 from fedcopl_lab.config import METHODS, PROFILES, SAGE_METHODS, STORED_NAMES, config_from, readers_of, run_key
 from fedcopl_lab.config._run_config import flat
+from fedcopl_lab.data import read_manifest_table
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 PROMPT = configure("smoke", clients_per_forward=1)
@@ -96,6 +98,16 @@ def test_data_weights_and_numerics_change_the_key(monkeypatch):
     keys = {key(PROMPT), key(PROMPT, data="e"), key(PROMPT, weights="v")}
     monkeypatch.setattr("fedcopl_lab.config._run_config.NUMERICS", 10**6)
     assert len(keys | {key(PROMPT)}) == 4
+
+
+def test_trained_weights_to_start_from_have_keys_of_their_own():
+    drawn, started = (configure("smoke", method="SAGE", start=name) for name in ("drawn", "resnet8-cifar100"))
+    assert "start" not in drawn.as_dict()
+    data = _data_sha("digits")
+    assert key_of(drawn) == key(drawn, data, "from scratch")
+    assert key_of(started) == key(started, data, read_manifest_table("resnet8-cifar100")["sha256"])
+    with pytest.raises(FedCoPLError, match="start='resnet9' is unknown; choose one of drawn, resnet8-cifar100"):
+        configure("smoke", method="SAGE", start="resnet9")
 
 
 def test_nothing_else_changes_the_key():

@@ -29,13 +29,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def list_sets(options: argparse.Namespace) -> int:
     """One line per set and per set of weights."""
-    print(f"{'name':<10} {'state':<15} {'download':>10}  {'train':>6} {'test':>6} {'classes':>7}  licence")
+    print(f"{'name':<16} {'state':<15} {'download':>10}  {'train':>6} {'test':>6} {'classes':>7}  licence")
     for name in known_manifests():
         table, state = read_manifest_table(name), STATES[state_of(name, options.root)]
         counts = table.get("counts", {})
         train, test, classes = (f"{counts[key]:,}" if counts else "-" for key in ("train", "test", "classes"))
         size = _size(download_of(name, options.root).size)
-        print(f"{name:<10} {state:<15} {size:>10}  {train:>6} {test:>6} {classes:>7}  {table.get('licence', '-')}")
+        print(f"{name:<16} {state:<15} {size:>10}  {train:>6} {test:>6} {classes:>7}  {table.get('licence', '-')}")
     print(f"\nin {data_root(options.root)}; fetch with `fedcopl-lab data get NAME`")
     return 0
 

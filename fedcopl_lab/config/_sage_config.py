@@ -52,7 +52,7 @@ TOGETHER: Mapping[str, Any] = {
 LAST_ROUNDS = 5
 """Rounds at the end of a run whose mean accuracy stands beside the last one's, with each test image's result."""
 
-_LATER = {"clients_per_forward": 1, "feddure_mean": "weights"}
+_LATER = {"clients_per_forward": 1, "feddure_mean": "weights", "start": "drawn"}
 
 
 @dataclass(frozen=True)
@@ -166,6 +166,7 @@ class SageConfig(RunConfig):
     norm: Literal["matched", "authors"] = "matched"  # "authors": CIFAR-10's constants in training, others in tests
     # model
     width: float = 4.0  # of ResNet-8: 16 * width channels in the stem
+    start: Literal["drawn", "resnet8-cifar100"] = "drawn"  # or trained weights of width 2; the head is always drawn
     bn: Literal["average", "local", "recalibrate"] = "average"  # whose running statistics tests and p_g use
     bn_momentum: float = 0.1  # weight of a step in the running statistics
     # local training

@@ -132,6 +132,7 @@ class SageSettings(RunSettings, total=False):
     cutout: Literal["17_inclusive", "16"]
     norm: Literal["matched", "authors"]
     width: float
+    start: Literal["drawn", "resnet8-cifar100"]
     bn: Literal["average", "local", "recalibrate"]
     bn_momentum: float
     unlabelled_batch_size: int

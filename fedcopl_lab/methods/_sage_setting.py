@@ -22,7 +22,7 @@ from fedcopl_lab.data import (
     restore_federation,
 )
 from fedcopl_lab.methods.protocol import draw_participants
-from fedcopl_lab.models import ResNet8, blank_copy, draw_resnet8, load_values, placed
+from fedcopl_lab.models import ResNet8, blank_copy, load_values, placed, start_resnet8
 from fedcopl_lab.seeding import torch_generator
 
 _AUTHORS_COPIES = 2000  # the released code counts a labelled image as often as its sampler repeats it
@@ -138,7 +138,7 @@ class SemiSetting:
     def new_model(self) -> ResNet8:
         """The model that the run starts from."""
         config, generator = self.config, torch_generator(self.config.seed, "initial model")
-        model = draw_resnet8(self.dataset.n_classes, config.channels, generator, config.bn_momentum)
+        model = start_resnet8(config.start, self.dataset.n_classes, config.channels, generator, config.bn_momentum)
         return placed(model, config.device, config.channels_last)
 
     def placed_model(self, state: Mapping[str, Tensor]) -> ResNet8:

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
         placed,
         single_values,
         stacked_values,
+        start_resnet8,
     )
 
 __all__ = ["CLIPBundle", "PromptedCLIP", "ResNet8", "StackedResNet8", "blank_copy", "draw_resnet8", "load_clip",
-           "load_values", "placed", "single_values", "stacked_values"]  # fmt: skip
+           "load_values", "placed", "single_values", "stacked_values", "start_resnet8"]  # fmt: skip
 
 _RESNET8 = [name for name in __all__ if name not in ("CLIPBundle", "PromptedCLIP", "load_clip")]
 

@@ -1,8 +1,6 @@
 """The files of an embedded CLIP: safetensors with the used vocabulary rows, checked when they are read."""
 
-import hashlib
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import open_clip
@@ -12,10 +10,8 @@ from safetensors.torch import load as load_safetensors
 from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._files import EMBEDDED_FOLDER
 from fedcopl_lab.seeding import torch_generator
-
-EMBEDDED_FOLDER = Path(__file__).parent / "embedded"
 
 GLYPHS = (0.29, 0.29, 0.29), (0.36, 0.36, 0.36)
 """Per-channel mean and deviation of the inputs of the models for digits, from the glyphs they are trained on."""
@@ -76,26 +72,3 @@ def clip_from_bytes(name: str, content: bytes) -> open_clip.CLIP:
     state[_EMBEDDING] = fill_token_embedding(state[_EMBEDDING], token_ids, model.vocab_size)
     model.load_state_dict(state)
     return model.eval().requires_grad_(False)
-
-
-def read_checked(path: Path, sha256: str, name: str) -> bytes:
-    """The bytes of a weights file; FedCoPLError where it is missing or has another sha256."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise FedCoPLError(
-            f"weights file {path} cannot be read ({error.strerror}), expected sha256 {sha256}; {_remedy(name)}"
-        ) from error
-    actual = hashlib.sha256(content).hexdigest()
-    if actual != sha256:
-        raise FedCoPLError(
-            f"weights file {path} has sha256 {actual} ({len(content)} bytes), expected {sha256}; {_remedy(name)}"
-        )
-    return content
-
-
-def _remedy(name: str) -> str:
-    return (
-        f"install fedcopl-lab again, or run `fedcopl-lab train-embedded {name} --out FOLDER` and put its "
-        f"{name}.safetensors in {EMBEDDED_FOLDER} and its {name}.toml in data_manifests"
-    )

@@ -14,6 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._files import EMBEDDED_FOLDER, read_checked
 from fedcopl_lab.data import read_manifest_table
 from fedcopl_lab.models import checkpoint, openai_weights
 from fedcopl_lab.models.openai_weights import OPENAI_MODELS, RANDOM
@@ -148,7 +149,7 @@ def _known_device(device: str | torch.device) -> str:
 @lru_cache(maxsize=8)
 def _load_embedded(name: str, device: str, dtype: torch.dtype) -> CLIPBundle:
     sha256 = str(read_manifest_table(name)["sha256"])
-    content = checkpoint.read_checked(checkpoint.EMBEDDED_FOLDER / f"{name}.safetensors", sha256, name)
+    content = read_checked(EMBEDDED_FOLDER / f"{name}.safetensors", sha256, name)
     return bundle(name, checkpoint.clip_from_bytes(name, content).to(device=device, dtype=dtype), sha256)
 
 

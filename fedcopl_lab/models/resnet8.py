@@ -1,4 +1,4 @@
-"""ResNet-8, SAGE's classifier: three stages of one basic block, trained from scratch."""
+"""ResNet-8, SAGE's classifier: three stages of one basic block, freshly drawn or with a trained body."""
 
 import copy
 import math
@@ -8,10 +8,16 @@ from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
+from safetensors.torch import load as load_safetensors
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._files import EMBEDDED_FOLDER, read_checked
+from fedcopl_lab.data import read_manifest_table
+
+START = "resnet8-cifar100"
+"""Trained weights in the package that a run can start from."""
 
 Model = TypeVar("Model", bound=nn.Module)
 _STAGES = ((1, 1), (2, 2), (4, 2))  # (channels in units of the stem's, stride)
@@ -158,6 +164,41 @@ def draw_resnet8(
                 module.weight.uniform_(-bound, bound, generator=generator)
                 module.bias.uniform_(-bound, bound, generator=generator)
     return model
+
+
+def start_resnet8(
+    name: str, n_classes: int, channels: int = 64, generator: torch.Generator | None = None, bn_momentum: float = 0.1
+) -> ResNet8:
+    """The ResNet-8 that a run starts from: a drawn head on a drawn body, or on trained weights of the package.
+
+    Args:
+        name: ``"drawn"``, or that of the weights, such as ``"resnet8-cifar100"``.
+        n_classes, channels, generator, bn_momentum: as :func:`draw_resnet8` takes them.
+
+    Raises:
+        FedCoPLError: unknown or damaged weights, or weights of another width.
+
+    >>> start_resnet8("resnet8-cifar100", 10, channels=32).head.out_features
+    10
+    """
+    model = draw_resnet8(n_classes, channels, generator, bn_momentum)
+    if name != "drawn":
+        body = _trained_body(name)
+        if (found := len(body["stem.weight"])) != channels:
+            raise FedCoPLError(
+                f"start={name!r} has {found} channels in its stem, not {channels}; set width={found / 16}"
+            )
+        load_values(model, model.state_dict() | body)
+    return model
+
+
+@lru_cache(maxsize=2)
+def _trained_body(name: str) -> dict[str, Tensor]:
+    """Everything but the head."""
+    if name != START:
+        raise FedCoPLError(f"start={name!r} is unknown, expected 'drawn' or {START!r}; choose one of these")
+    content = read_checked(EMBEDDED_FOLDER / f"{name}.safetensors", str(read_manifest_table(name)["sha256"]), name)
+    return {one: value.float() for one, value in load_safetensors(content).items() if not one.startswith("head.")}
 
 
 def placed(model: ResNet8, device: str, channels_last: bool) -> ResNet8:

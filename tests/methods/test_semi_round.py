@@ -11,6 +11,7 @@ from fedcopl_lab import FedCoPLError
 from fedcopl_lab.methods import SemiMethod, SemiState, open_method
 from fedcopl_lab.methods._sage_local_task import LocalTask
 from fedcopl_lab.methods._sage_setting import sage_weight
+from fedcopl_lab.models import start_resnet8
 from fedcopl_lab.steps import average_models
 
 
@@ -35,6 +36,15 @@ def test_a_round_sends_trains_merges_and_counts_bytes():
     tests = method.setting.tests
     right = method.predict(after, tests) == method.setting.labels[tests]
     assert row["accuracy"] == float(right.double().mean())
+
+
+def test_a_run_goes_on_from_trained_weights():
+    method = open_method(config_of(start="resnet8-cifar100", width=2.0, steps_per_epoch=1, participation=0.1))
+    begin, body = method.initial_state(), start_resnet8("resnet8-cifar100", 10, 32).stem.weight
+    assert torch.equal(begin.model["stem.weight"], body)
+    after, row = method.step(begin)
+    assert not torch.equal(after.model["stem.weight"], body)
+    assert 0 < row["accuracy"] <= 1
 
 
 def test_weights_are_the_sizes_that_the_configuration_names():

@@ -17,6 +17,7 @@ from fedcopl_lab.data import read_manifest_table
 from fedcopl_lab.extras.embedded import card_files, evaluate_tiny
 from fedcopl_lab.models import checkpoint, clip
 from fedcopl_lab.models.checkpoint import EMBEDDED_FOLDER, clip_from_bytes, fill_token_embedding
+from fedcopl_lab.models.resnet8 import START
 
 WEIGHTS = EMBEDDED_FOLDER / "tiny.safetensors"
 CARD = json.loads((EMBEDDED_FOLDER / "tiny.card.json").read_text(encoding="utf-8"))
@@ -126,12 +127,13 @@ def test_unused_vocabulary_rows_are_the_same_small_noise(tiny):
     assert torch.equal(reloaded.token_embedding.weight, table)
 
 
-@pytest.mark.parametrize("name", [*clip.EMBEDDED_MODELS, clip.MINI_TRAITS])
+@pytest.mark.parametrize("name", [*clip.EMBEDDED_MODELS, clip.MINI_TRAITS, START])
 def test_files_are_small_and_agree_with_each_other(name):
     content = (EMBEDDED_FOLDER / f"{name}.safetensors").read_bytes()
     card = json.loads((EMBEDDED_FOLDER / f"{name}.card.json").read_text(encoding="utf-8"))
     assert len(content) == card["bytes"] <= 8 * 2**20
-    assert hashlib.sha256(content).hexdigest() == card["sha256"] == lab.load_clip(name).sha256
+    assert hashlib.sha256(content).hexdigest() == card["sha256"] == read_manifest_table(name)["sha256"]
+    assert name == START or lab.load_clip(name).sha256 == card["sha256"]
     pages = card_files(card)
     assert (EMBEDDED_FOLDER / f"{name}.md").read_text(encoding="utf-8") == pages[f"{name}.md"]
     manifest = read_manifest_table(name)
@@ -160,7 +162,7 @@ def test_damaged_weights_are_refused(damage, tmp_path, fresh_loading):
         content[-1] ^= 1
     if damage != "missing":
         path.write_bytes(content if damage == "flipped" else content[:1000])
-    fresh_loading.setattr(checkpoint, "EMBEDDED_FOLDER", tmp_path)
+    fresh_loading.setattr(clip, "EMBEDDED_FOLDER", tmp_path)
     with pytest.raises(FedCoPLError) as caught:
         lab.load_clip("tiny")
     message = str(caught.value)

@@ -5,11 +5,14 @@ import math
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional as F
 
 from fedcopl_lab import FedCoPLError, ResNet8, draw_resnet8
-from fedcopl_lab.models import blank_copy, load_values
+from fedcopl_lab._files import EMBEDDED_FOLDER
+from fedcopl_lab.models import blank_copy, load_values, start_resnet8
+from fedcopl_lab.models.resnet8 import START
 
 
 @pytest.mark.parametrize(("n_classes", "expected"), [(10, 1_227_594), (100, 1_250_724)])
@@ -116,3 +119,28 @@ def test_a_blank_copy_is_a_deep_one_that_shares_nothing():
     assert all(expected[name].stride() == value.stride() for name, value in second.state_dict().items())
     assert all(module.training for module in second.modules())
     assert all(value.requires_grad for value in second.parameters())
+
+
+def test_a_start_is_the_packaged_body_under_a_drawn_head():
+    packaged = load_file(EMBEDDED_FOLDER / f"{START}.safetensors")
+    for seed in (1, 2):
+        made = start_resnet8(START, 10, 32, torch.Generator().manual_seed(seed), 0.5)
+        drawn = start_resnet8("drawn", 10, 32, torch.Generator().manual_seed(seed)).state_dict()
+        for name, value in made.state_dict().items():
+            body = name in packaged and not name.startswith("head.")
+            assert torch.equal(value, packaged[name].float() if body else drawn[name]), name
+            assert value.dtype == drawn[name].dtype
+        assert (made.training, made.norm.momentum) == (True, 0.5)
+        made.stem.weight.data.zero_()  # what is kept in memory is not the model's
+
+
+@pytest.mark.parametrize(
+    ("name", "channels", "message"),
+    [
+        (START, 8, rf"start='{START}' has 32 channels in its stem, not 8; set width=2\.0"),
+        ("mini", 32, f"start='mini' is unknown, expected 'drawn' or '{START}'; choose"),
+    ],
+)
+def test_a_start_of_another_width_or_name_is_refused(name, channels, message):
+    with pytest.raises(FedCoPLError, match=message):
+        start_resnet8(name, 10, channels)

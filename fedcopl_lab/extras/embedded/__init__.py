@@ -1,4 +1,4 @@
-"""Recipes that train the CLIPs of the package: ``tiny`` and relatives on glyphs, two on photographs."""
+"""Recipes that train the models of the package: CLIPs on glyphs and on photographs, and SAGE's start."""
 
 import argparse
 
@@ -8,11 +8,12 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         **dict.fromkeys(("Accuracy", "card_files", "evaluate_photos", "evaluate_tiny"), ".cards"),
-        **dict.fromkeys(("MiniRecipe", "TextRecipe", "TinyRecipe"), ".recipes"),
+        **dict.fromkeys(("MiniRecipe", "StartRecipe", "TextRecipe", "TinyRecipe"), ".recipes"),
         **dict.fromkeys(("TRAIN_FACES", "draw_glyphs"), ".glyphs"),
         "TrainedModel": ".training",
         "train_embedded": ".train",
         "train_mini": ".mini",
+        "train_start": ".start",
         "train_tiny": ".tiny",
         "train_traits": ".traits",
     },
@@ -23,15 +24,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of ``fedcopl-lab train-embedded``, which trains a model of the package again from its recipe."""
     parser.description = (
         "Trains tiny, tiny-p1 or tiny-rn on rendered glyphs, or mini on its recorded part of CIFAR-10 and "
-        "CIFAR-100, or the text tower of mini-traits beside mini's image tower, and writes weights and model card to "
-        "FOLDER. Training mini takes an hour or more; stopped and started again with the same FOLDER, it goes on "
-        "where it was. The others take minutes."
+        "CIFAR-100, or the text tower of mini-traits beside mini's image tower, or resnet8-cifar100, from which runs "
+        "of SAGE can start, and writes weights and model card to FOLDER. Training mini takes an hour or more; stopped "
+        "and started again with the same FOLDER, it goes on where it was. The others take minutes."
     )
     parser.add_argument("name", nargs="?", default="tiny", help="which model (default: tiny)")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="where to write")
     parser.add_argument("--steps", type=int, help="fewer steps, for a quick look")
     parser.add_argument(
-        "--epochs", type=int, help="mini and mini-traits: passes over the images (default: the recipe's)"
+        "--epochs", type=int, help="mini, mini-traits and resnet8-cifar100: passes (default: the recipe's)"
     )
     parser.set_defaults(command=_train)
 

@@ -24,6 +24,7 @@ from fedcopl_lab.extras.embedded.photos import TAILS, PhotoPool
 from fedcopl_lab.extras.embedded.recipes import MiniRecipe, TextRecipe
 from fedcopl_lab.models.checkpoint import model_config
 from fedcopl_lab.models.clip import MINI, MINI_TRAITS, PHOTO_MODELS, CLIPBundle, load_clip
+from fedcopl_lab.models.resnet8 import START
 from fedcopl_lab.models.towers import both_features
 from fedcopl_lab.seeding import torch_generator
 
@@ -182,10 +183,17 @@ def _card(
         "logit_scale": round(float(clip.model.logit_scale.exp()), 2),
         "recipe": recipe,
         **measured,
+        **provenance(minutes, others, open_clip=open_clip.__version__),
+    }
+
+
+def provenance(minutes: float | None, others: str = "", **versions: str) -> dict[str, Any]:
+    """What a card says of the machine that a model was trained on."""
+    versions |= {"python": platform.python_version(), "torch": torch.__version__.split("+")[0]}
+    return {
         "minutes": None if minutes is None else round(minutes, 1),
         "hardware": f"CPU ({platform.machine()}), {os.cpu_count()} cores{others}",
-        "versions": {"open_clip": open_clip.__version__, "python": platform.python_version()}
-        | {"torch": torch.__version__.split("+")[0]},
+        "versions": versions,
     }
 
 
@@ -198,12 +206,12 @@ def _round(shares: Any) -> Any:
 
 def card_files(card: dict[str, Any]) -> dict[str, str]:
     """The card as data, as a page and as a manifest: file name -> text."""
-    name, photos = card["name"], card["name"] in PHOTO_MODELS
-    more = _of_traits() if name == MINI_TRAITS else _of_photos(card) if photos else _of_digits(card)
-    values = card | {"titles": _TITLES, "photos": photos} | more
+    name, photos, start = card["name"], card["name"] in PHOTO_MODELS, card["name"] == START
+    more = _of_traits() if name == MINI_TRAITS else _of_photos(card) if photos else {} if start else _of_digits(card)
+    values = card | {"titles": _TITLES, "photos": photos, "start": start} | more
     return {
         f"{name}.card.json": json.dumps(card, indent=2, ensure_ascii=False) + "\n",
-        f"{name}.md": _render(f"{name if photos else 'tiny'}.md.j2", values),
+        f"{name}.md": _render(f"{name if photos or start else 'tiny'}.md.j2", values),
         f"{name}.toml": _render("manifest.toml.j2", values),
     }
 

@@ -1,8 +1,8 @@
-"""Everything that decides the weights of the embedded CLIPs, as data."""
+"""Everything that decides the weights of the packaged models, as data."""
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.extras.embedded.glyphs import Distortion
@@ -101,7 +101,26 @@ class TextRecipe:
             raise FedCoPLError(f"groups={self.groups} do not divide batches of {self.batch_size}; use 4, for example")
 
 
-def _check(recipe: TinyRecipe | MiniRecipe | TextRecipe, counts: tuple[str, ...], shares: tuple[str, ...]) -> None:
+@dataclass(frozen=True)
+class StartRecipe:
+    """What decides the weights of `resnet8-cifar100`; equal recipes on one machine give equal bytes."""
+
+    epochs: int = 20  # passes over the images
+    batch_size: int = 256  # images per step; the last, smaller batch of an epoch is left out
+    image_size: int = 16  # pixels on each side
+    channels: int = 32  # of the ResNet-8's first convolution: width 2
+    lr: float = 0.4  # peak learning rate, reached after ``warmup`` of the steps, then a cosine to zero
+    warmup: float = 0.2  # share of the steps
+    weight_decay: float = 5e-4  # on all parameters
+    precision: Literal["bf16", "fp32"] = "bf16"  # of forward passes while training
+    seed: int = 0  # of the initial weights, views and batches
+    threads: int = 2  # torch threads while training; the sums, and so the bytes, depend on it
+
+    def __post_init__(self) -> None:
+        _check(self, ("epochs", "batch_size", "image_size", "channels", "threads"), ("warmup",))
+
+
+def _check(recipe: Any, counts: tuple[str, ...], shares: tuple[str, ...]) -> None:
     for name in counts:
         if getattr(recipe, name) < 1:
             raise FedCoPLError(f"{name}={getattr(recipe, name)} trains nothing; use 1 or more")

@@ -5,11 +5,13 @@ from pathlib import Path
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.extras.embedded.mini import train_mini
-from fedcopl_lab.extras.embedded.recipes import MiniRecipe, TextRecipe, TinyRecipe
+from fedcopl_lab.extras.embedded.recipes import MiniRecipe, StartRecipe, TextRecipe, TinyRecipe
+from fedcopl_lab.extras.embedded.start import train_start
 from fedcopl_lab.extras.embedded.tiny import train_tiny
 from fedcopl_lab.extras.embedded.training import TrainedModel
 from fedcopl_lab.extras.embedded.traits import train_traits
 from fedcopl_lab.models.clip import EMBEDDED_MODELS, MINI, MINI_TRAITS, PHOTO_MODELS
+from fedcopl_lab.models.resnet8 import START
 
 
 def train_embedded(
@@ -23,12 +25,12 @@ def train_embedded(
     """Train a model of the package again with its recipe; the packaged weights stay as they are.
 
     Args:
-        name: ``"tiny"``, ``"tiny-p1"``, ``"tiny-rn"``, ``"mini"`` or ``"mini-traits"``; the last two need CIFAR-10 and
-            CIFAR-100.
+        name: ``"tiny"``, ``"tiny-p1"``, ``"tiny-rn"``, ``"mini"``, ``"mini-traits"`` or ``"resnet8-cifar100"``; the
+            last three need CIFAR-100, the CLIPs among them CIFAR-10 too.
         out_dir: folder for weights, card and manifest; of `mini` also for the state that a stopped training goes on
             from.
         steps: optimiser steps, for a quick look; ``None``: the recipe's.
-        epochs: of the last two: passes over its images; ``None``: the recipe's.
+        epochs: of the last three: passes over its images; ``None``: the recipe's.
         progress: show a progress bar.
 
     Raises:
@@ -39,11 +41,14 @@ def train_embedded(
     """
     if name == MINI:
         return _train_mini(Path(out_dir), steps, epochs, progress)
-    if name == MINI_TRAITS:
+    if name in (MINI_TRAITS, START):
         _has_no("steps", steps, name, "epochs")
+    if name == START:
+        return train_start(StartRecipe() if epochs is None else StartRecipe(epochs=epochs), out_dir, progress)
+    if name == MINI_TRAITS:
         return train_traits(TextRecipe() if epochs is None else TextRecipe(epochs=epochs), out_dir, progress)
     if name not in EMBEDDED_MODELS:
-        known = ", ".join(map(repr, (*EMBEDDED_MODELS, *PHOTO_MODELS)))
+        known = ", ".join(map(repr, (*EMBEDDED_MODELS, *PHOTO_MODELS, START)))
         raise FedCoPLError(f"no recipe for model {name!r}, expected one of {known}; choose one of these")
     _has_no("epochs", epochs, name, "steps")
     recipe = TinyRecipe()

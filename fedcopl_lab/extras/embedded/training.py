@@ -17,6 +17,7 @@ from fedcopl_lab.extras.embedded.captions import Captions
 from fedcopl_lab.extras.embedded.cards import card_files
 from fedcopl_lab.models.checkpoint import checkpoint_bytes, clip_from_bytes
 from fedcopl_lab.models.clip import MINI, CLIPBundle, bundle
+from fedcopl_lab.models.resnet8 import ResNet8
 
 MAX_LOG_SCALE = math.log(100)
 """CLIP's own ceiling: a logit scale of 100."""
@@ -26,12 +27,13 @@ MAX_LOG_SCALE = math.log(100)
 class TrainedModel:
     """A trained embedded model and where it was written."""
 
-    bundle: CLIPBundle  # the model as it will be loaded
+    bundle: CLIPBundle | ResNet8  # the model as it will be loaded
     folder: Path  # holds NAME.safetensors, NAME.card.json, NAME.md and NAME.toml; of `mini` also state/
     card: dict[str, Any]  # recipe, provenance, checksum and measured numbers
 
     def __repr__(self) -> str:
-        return f"TrainedModel({self.bundle!r}, folder={str(self.folder)!r})"
+        shown = repr(self.bundle) if isinstance(self.bundle, CLIPBundle) else self.card["name"]
+        return f"TrainedModel({shown}, folder={str(self.folder)!r})"
 
 
 def decay_groups(weights: Iterable[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
@@ -78,9 +80,9 @@ def loaded(name: str, content: bytes) -> CLIPBundle:
     return bundle(name, clip_from_bytes(name, content), hashlib.sha256(content).hexdigest())
 
 
-def write_model(folder: Path, trained: CLIPBundle, content: bytes, card: dict[str, Any]) -> TrainedModel:
+def write_model(folder: Path, trained: CLIPBundle | ResNet8, content: bytes, card: dict[str, Any]) -> TrainedModel:
     """Write weights, card, page and manifest."""
-    write_atomic(folder / f"{trained.name}.safetensors", content)
+    write_atomic(folder / str(card["file"]), content)
     for name, text in card_files(card).items():
         write_atomic(folder / name, text)
     return TrainedModel(trained, folder, card)

@@ -1,6 +1,7 @@
-"""Recipes of `mini` and `mini-traits` on a few made-up images: losses, captions, trainings that survive a kill."""
+"""Recipes of models for photographs on a few made-up images: losses, captions, trainings that survive a kill."""
 
 import json
+import tomllib
 from dataclasses import asdict, replace
 
 import pytest
@@ -11,10 +12,11 @@ from torch.nn import functional as F
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.data import load_manifest
+from fedcopl_lab.extras.embedded import start
 from fedcopl_lab.extras.embedded.captions import COARSE, PHOTO_SETS, PHOTO_TRAITS, photo_captions, trait_captions
 from fedcopl_lab.extras.embedded.mini import finished, fit
 from fedcopl_lab.extras.embedded.photos import Curriculum, PhotoPool, held_out_mask, photo_loss
-from fedcopl_lab.extras.embedded.recipes import MiniRecipe, TextRecipe
+from fedcopl_lab.extras.embedded.recipes import MiniRecipe, StartRecipe, TextRecipe
 from fedcopl_lab.extras.embedded.traits import (
     changed_photos,
     clear_photo_traits,
@@ -23,6 +25,7 @@ from fedcopl_lab.extras.embedded.traits import (
     write_photo_captions,
 )
 from fedcopl_lab.models.checkpoint import EMBEDDED_FOLDER
+from fedcopl_lab.models.resnet8 import START
 from fedcopl_lab.models.towers import PatchDropout
 
 SHORT = MiniRecipe(epochs=4, batch_size=16, warmup=2, held_out=0.1, filled=5, precision="fp32", threads=1)
@@ -188,6 +191,18 @@ def test_texts_are_learned_to_the_same_bytes_and_the_image_tower_stays(pool):
         assert torch.equal(states[0][f"visual.{name}"], value)
     with pytest.raises(FedCoPLError, match="60 images make no batch of 128"):
         learn_texts(first, pool, TextRecipe(), progress=False)
+
+
+def test_a_start_is_trained_to_the_same_bytes_and_its_card_is_of_the_recipe(tmp_path, monkeypatch):
+    monkeypatch.setattr(start, "load_dataset", lambda *_: lab.load_dataset("digits"))
+    recipe = StartRecipe(epochs=3, batch_size=32, channels=4, lr=0.1, threads=1)
+    folders = [start.train_start(recipe, tmp_path / name, progress=False).folder for name in "ab"]
+    content, again = ((folder / f"{START}.safetensors").read_bytes() for folder in folders)
+    assert content == again
+    made, packaged = (json.loads((one / f"{START}.card.json").read_text()) for one in (folders[0], EMBEDDED_FOLDER))
+    assert made["accuracy"] > 0.5, "it learns"
+    assert tomllib.loads((folders[0] / f"{START}.toml").read_text())["sha256"] == made["sha256"]
+    assert packaged["recipe"] == asdict(StartRecipe())
 
 
 def test_packaged_traits_card_is_of_the_recipe_and_of_mini_in_the_package():

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
-from fedcopl_lab.extras.embedded import MiniRecipe, TextRecipe, TinyRecipe, train_tiny
+from fedcopl_lab.extras.embedded import MiniRecipe, StartRecipe, TextRecipe, TinyRecipe, train_tiny
 from fedcopl_lab.extras.embedded import cards as _card
 from fedcopl_lab.extras.embedded.captions import (
     DIGIT_WORDS,
@@ -224,6 +224,7 @@ def test_train_embedded_makes_a_short_trial(name, tmp_path):
         (TinyRecipe, {"lr": float("nan")}, "lr=nan"),
         (TextRecipe, {"groups": 3}, "groups=3 do not divide batches of 128"),
         (TextRecipe, {"named": 1.2}, r"named=1\.2 is outside"),
+        (StartRecipe, {"warmup": 1.2}, r"warmup=1\.2 is outside"),
         (MiniRecipe, {"epochs": 0}, "epochs=0 trains nothing"),
         (MiniRecipe, {"lr": float("nan")}, "lr=nan"),
         (MiniRecipe, {"prior": 2.0}, r"prior=2\.0 is outside"),
@@ -241,6 +242,7 @@ def test_bad_recipes(recipe, fields, message):
         ("tiny", {"steps": 0}, "", "steps=0 trains nothing"),
         ("tiny", {"epochs": 3}, "", "epochs=3 has no meaning for 'tiny'"),
         ("mini-traits", {"steps": 3}, "", "steps=3 has no meaning for 'mini-traits'; use epochs"),
+        ("resnet8-cifar100", {"steps": 3}, "", "steps=3 has no meaning for 'resnet8-cifar100'; use epochs"),
         ("mini", {"steps": 1, "epochs": 1}, "", "steps and epochs both say how long"),
         ("tiny", {"steps": 1}, "file/below", "cannot write .*choose another folder"),
     ],
