@@ -197,15 +197,14 @@ def _trend(line: Line, runs: Evidence) -> pd.Series:
 def _ranges(line: Line, runs: Evidence) -> dict[str, Judgement]:
     """Column -> how much the best of the levels is ahead of the worst."""
     field, _, levels = line["levels"].partition("=")
-    values = [ast.literal_eval(level) for level in levels.split()]
+    values, unit = [ast.literal_eval(level) for level in levels.split()], line.get("unit") or "points"
     read, own, margin = runs.read(line["read"]), _settings(line.get("own", "")), float(line.get("margin") or MARGIN)
-    judged = {}
-    for name, there in _named(line.get("columns", ""), runs).items():
+
+    def of(there: Settings) -> Judgement:
         table = runs.sweep(read, field, values, least=len(values), **{**own, **there})
-        judged[name] = judge_range(
-            table, margin, line.get("unit") or "points", runs.between(read, field, **{**own, **there})
-        )
-    return judged
+        return judge_range(table, margin, unit, runs.between(read, field, **{**own, **there}))
+
+    return runs.cells({name: partial(of, there) for name, there in _named(line.get("columns", ""), runs).items()})
 
 
 def _note(line: Line, runs: Evidence) -> str:

@@ -5,7 +5,7 @@ import operator
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from copy import copy
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import pandas as pd
 
@@ -21,6 +21,7 @@ Read = Callable[[Rows], float]
 
 Settings = Mapping[str, Any]
 Named = Mapping[str, Settings]
+Found = TypeVar("Found")
 """Rows or columns: name -> settings."""
 
 _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
@@ -158,13 +159,13 @@ class Evidence:
         wanted = {name: partial(self.values, read, **{**settings, **there}) for name, there in columns.items()}
         return self.cells(wanted, least)
 
-    def cells(self, wanted: Mapping[str, Callable[[], pd.Series]], least: int = 1) -> dict[str, pd.Series]:
+    def cells(self, wanted: Mapping[str, Callable[[], Found]], least: int = 1) -> dict[str, Found]:
         """The cells whose runs are there; the others are remembered as left out.
 
         With fewer than ``least`` (0 for what only adds to a note and may be missing) the claim is not tested, for the
         reason of the first missing one, if any is wanted.
         """
-        found: dict[str, pd.Series] = {}
+        found: dict[str, Found] = {}
         missing: dict[str, NotTestedError] = {}
         for name, compute in wanted.items():
             try:
