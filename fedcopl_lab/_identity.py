@@ -15,10 +15,8 @@ def key_of(config: RunConfig) -> str:
 
 @cache
 def _key_of(config: RunConfig, _version: int) -> str:
-    weights = "from scratch"
-    if isinstance(config, PromptConfig):
-        weights = _weights_sha(config.clip, config.weights)
-    elif isinstance(config, SageConfig) and config.start != "drawn":
+    weights = _weights_sha(config.clip, config.weights) if isinstance(config, PromptConfig) else "from scratch"
+    if isinstance(config, SageConfig) and config.start != "drawn":
         weights = _weights_sha(config.start, "pretrained")
     return run_key(config, data_sha=_data_sha(config.dataset), weights_sha=weights)
 

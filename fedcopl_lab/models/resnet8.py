@@ -184,10 +184,8 @@ def start_resnet8(
     model = draw_resnet8(n_classes, channels, generator, bn_momentum)
     if name != "drawn":
         body = _trained_body(name)
-        if (found := len(body["stem.weight"])) != channels:
-            raise FedCoPLError(
-                f"start={name!r} has {found} channels in its stem, not {channels}; set width={found / 16}"
-            )
+        if (own := len(body["stem.weight"])) != channels:
+            raise FedCoPLError(f"start={name!r} has {own} channels in its stem, not {channels}; set width={own / 16}")
         load_values(model, model.state_dict() | body)
     return model
 

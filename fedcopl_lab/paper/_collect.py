@@ -1,7 +1,6 @@
 """From stored runs to tidy numbers: one line per item, series, column, metric, round and seed."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -142,10 +141,9 @@ def keys_by_cell(item: Item, profile: str, cards: bool = False) -> dict[tuple[st
     6
     """
     found: dict[tuple[str, str], set[str]] = {}
-    for cell in item.cells(profile):
-        ways = ways_on_cards(cell.config) if cards else [cell.config]
-        keys = {key_of(replace(way, seed=seed)) for seed in item.seeds_of(cell) for way in ways}
-        found.setdefault((cell.series, cell.column), set()).update(keys)
+    for cell, config in item.runs(profile):
+        ways = ways_on_cards(config) if cards else [config]
+        found.setdefault((cell.series, cell.column), set()).update(map(key_of, ways))
     return found
 
 

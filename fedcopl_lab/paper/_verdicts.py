@@ -14,7 +14,7 @@ from fedcopl_lab.paper._claims_table import effects, judge, judge_claim
 from fedcopl_lab.paper._gates import failed_gates, gate_rows, gates, place_of, sentences
 from fedcopl_lab.paper._printed import read_table, rows_with
 from fedcopl_lab.paper._stored_runs import PrintedRuns, StoredRuns
-from fedcopl_lab.paper.items import ITEMS, SEEDS
+from fedcopl_lab.paper.items import ITEMS, SEEDS, ways_on_cards
 from fedcopl_lab.paper.statistics import STATISTICS
 from fedcopl_lab.store import Store
 
@@ -151,16 +151,15 @@ def where_reached(judged: pd.DataFrame, numbers: pd.DataFrame, profile: str) -> 
         profile: whose they are.
     """
     table, letters = gates(profile, numbers), judged_claims().set_index("number")["gates"]
-    configs = (config for item in ITEMS for _, config in item.runs(profile, SEEDS) if has_key(config))
-    places = {key_of(config): place_of(config) for config in configs}
+    runs = (config for item in ITEMS for _, config in item.runs(profile) if has_key(config))
+    places = {key_of(way): place_of(config) for config in runs for way in ways_on_cards(config)}
     rows = judged.to_dict("records")
     for row in rows:
         here = sorted({places[key] for key in row["runs"].split() if key in places})
         failed = failed_gates(table, letters[row["number"]], here)
         if here and len(failed) == len(here) and row["verdict"] != "not tested":
-            without_gates = row["note"].partition("Gate ")[0].rstrip()  # of a verdict that said so before
-            note = " ".join(filter(None, [without_gates, *sentences(failed)]))
-            row |= {"verdict": "regime not reached", "note": note}
+            said = [row["note"].partition("Gate ")[0].rstrip(), *sentences(failed)]  # in place of an older verdict's
+            row |= {"verdict": "regime not reached", "note": " ".join(filter(None, said))}
     return pd.DataFrame(rows, columns=judged.columns)
 
 

@@ -196,10 +196,9 @@ def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: f
     Returns:
         One line per item, series, column and metric: fresh and committed (means over what both have),
         mean_difference, max_difference (largest of a single value), n, and verdict: ``"exact"`` (every value
-        equal), ``"within tolerance"``, ``"within seeds"`` (further apart than that, but no further than two standard
-        deviations over the committed seeds: long trainings part on another processor as they do with another seed),
-        ``"differs"``, ``"no common value"`` (how right a kind of label is, where the two gave none of it in the same
-        round), ``"only fresh"`` or ``"only committed"``.
+        equal), ``"within tolerance"``, ``"within seeds"`` (no further apart than two standard deviations over the
+        committed seeds), ``"differs"``, ``"no common value"`` (how right a kind of label is, where the two gave none of
+        it in the same round), ``"only fresh"`` or ``"only committed"``.
 
     Raises:
         FedCoPLError: columns are missing, a line comes twice, or the tolerance is negative.
@@ -219,9 +218,9 @@ def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: f
     per_seed = frames["committed"].groupby([*_CELL, "seed"])["value"].mean()
     spreads = per_seed.groupby(_CELL).std().to_dict()  # NaN of a single seed
     if "origin" in fresh:
-        here, there, runs = frames["fresh"], frames["committed"], pd.MultiIndex.from_frame
-        here = here[fresh["origin"] == "computed here"]
-        frames = {"fresh": here, "committed": there[runs(there[_RUN]).isin(runs(here[_RUN]))]}
+        frames["fresh"] = frames["fresh"][fresh["origin"] == "computed here"]
+        here, there = (pd.MultiIndex.from_frame(lines[_RUN]) for lines in frames.values())
+        frames["committed"] = frames["committed"][there.isin(here)]
     # what other seeds alone have, such as the accuracy of labels that this seed never gave, is not missing here
     frames["committed"] = frames["committed"][frames["committed"]["seed"].isin(frames["fresh"]["seed"])]
     both = frames["fresh"].merge(frames["committed"], on=_LINE, how="outer", suffixes=("_fresh", "_committed"))

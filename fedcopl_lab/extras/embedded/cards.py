@@ -3,7 +3,7 @@
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
@@ -14,7 +14,7 @@ import open_clip
 import torch
 from jaxtyping import Float, Int64, UInt8
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedcopl_lab.data import Dataset, load_dataset, load_manifest, resized, seen_positions, seen_sha256
 from fedcopl_lab.extras.embedded import captions
@@ -23,7 +23,7 @@ from fedcopl_lab.extras.embedded.glyphs import HELD_OUT_FACES, TRAIN_FACES, Dist
 from fedcopl_lab.extras.embedded.photos import TAILS, PhotoPool
 from fedcopl_lab.extras.embedded.recipes import MiniRecipe, TextRecipe
 from fedcopl_lab.models.checkpoint import model_config
-from fedcopl_lab.models.clip import MINI, MINI_TRAITS, PHOTO_MODELS, CLIPBundle, load_clip
+from fedcopl_lab.models.clip import EMBEDDED_MODELS, MINI, MINI_TRAITS, PHOTO_MODELS, CLIPBundle, load_clip
 from fedcopl_lab.models.resnet8 import START
 from fedcopl_lab.models.towers import both_features
 from fedcopl_lab.seeding import torch_generator
@@ -173,24 +173,31 @@ def _card(
     n_bytes: int,
     others: str = "",
 ) -> dict[str, Any]:
+    told = {"logit_scale": round(float(clip.model.logit_scale.exp()), 2), "recipe": recipe, **measured}
+    packages = {"open_clip": open_clip.__version__}
+    return card_of(clip.name, clip.model, clip.sha256, told, minutes, n_bytes, others, packages)
+
+
+def card_of(
+    name: str,
+    model: nn.Module,
+    sha256: str,
+    told: dict[str, Any],
+    minutes: float | None,
+    n_bytes: int,
+    others: str = "",
+    packages: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """The card of any packaged model: its file, what is told of it, and the machine that it was trained on."""
+    versions = {**(packages or {}), "python": platform.python_version(), "torch": torch.__version__.split("+")[0]}
     return {
-        "name": clip.name,
-        "file": f"{clip.name}.safetensors",
-        "sha256": clip.sha256,
+        "name": name,
+        "file": f"{name}.safetensors",
+        "sha256": sha256,
         "bytes": n_bytes,
         "licence": "MIT",
-        "parameters": sum(weight.numel() for weight in clip.model.parameters()),
-        "logit_scale": round(float(clip.model.logit_scale.exp()), 2),
-        "recipe": recipe,
-        **measured,
-        **provenance(minutes, others, open_clip=open_clip.__version__),
-    }
-
-
-def provenance(minutes: float | None, others: str = "", **versions: str) -> dict[str, Any]:
-    """What a card says of the machine that a model was trained on."""
-    versions |= {"python": platform.python_version(), "torch": torch.__version__.split("+")[0]}
-    return {
+        "parameters": sum(weight.numel() for weight in model.parameters()),
+        **told,
         "minutes": None if minutes is None else round(minutes, 1),
         "hardware": f"CPU ({platform.machine()}), {os.cpu_count()} cores{others}",
         "versions": versions,
@@ -206,12 +213,12 @@ def _round(shares: Any) -> Any:
 
 def card_files(card: dict[str, Any]) -> dict[str, str]:
     """The card as data, as a page and as a manifest: file name -> text."""
-    name, photos, start = card["name"], card["name"] in PHOTO_MODELS, card["name"] == START
-    more = _of_traits() if name == MINI_TRAITS else _of_photos(card) if photos else {} if start else _of_digits(card)
-    values = card | {"titles": _TITLES, "photos": photos, "start": start} | more
+    name = card["name"]
+    more = {MINI: _of_photos, MINI_TRAITS: _of_traits}.get(name, _of_digits)(card) if name != START else {}
+    values = card | {"titles": _TITLES, "photos": name in PHOTO_MODELS, "start": name == START} | more
     return {
         f"{name}.card.json": json.dumps(card, indent=2, ensure_ascii=False) + "\n",
-        f"{name}.md": _render(f"{name if photos or start else 'tiny'}.md.j2", values),
+        f"{name}.md": _render(f"{'tiny' if name in EMBEDDED_MODELS else name}.md.j2", values),
         f"{name}.toml": _render("manifest.toml.j2", values),
     }
 
@@ -229,7 +236,7 @@ def _of_photos(card: dict[str, Any]) -> dict[str, Any]:
     return {"tails": TAILS, "coarse": len(captions.COARSE), "classes": classes, "ordered": ordered}
 
 
-def _of_traits() -> dict[str, Any]:
+def _of_traits(card: dict[str, Any]) -> dict[str, Any]:
     seen = {name: {"images": len(seen_positions(name))} for name in PHOTO_SETS}
     words = ", ".join(" or ".join(told["words"]) for told in captions.PHOTO_TRAITS.values())
     return {"seen": seen, "words": words, "classes": load_manifest(PHOTO_SETS[0]).classes}

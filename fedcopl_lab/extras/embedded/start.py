@@ -12,7 +12,7 @@ from tqdm.auto import tqdm
 from fedcopl_lab._files import check_writable, tensor_bytes
 from fedcopl_lab._threads import torch_threads
 from fedcopl_lab.data import Dataset, channel_statistics, draw_weak, load_dataset, normalise, weak_view
-from fedcopl_lab.extras.embedded.cards import provenance
+from fedcopl_lab.extras.embedded.cards import card_of
 from fedcopl_lab.extras.embedded.photos import whole_batches
 from fedcopl_lab.extras.embedded.recipes import StartRecipe
 from fedcopl_lab.extras.embedded.training import TrainedModel, write_model
@@ -40,18 +40,9 @@ def train_start(
     content = tensor_bytes(values)
     load_values(model, state | values)  # as a run will load them
     scores = model_scores(model, dataset.images[dataset.test_indices], channel_statistics(dataset, "test"))
-    card = {
-        "name": START,
-        "file": f"{START}.safetensors",
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "bytes": len(content),
-        "licence": "MIT",
-        "parameters": sum(weight.numel() for weight in model.parameters()),
-        "recipe": asdict(recipe),
-        "images": len(dataset.train_indices),
-        "accuracy": round((scores.argmax(dim=1) == dataset.test_labels).double().mean().item(), 4),
-        **provenance(minutes, ", shared with other work"),
-    }
+    accuracy = round((scores.argmax(dim=1) == dataset.test_labels).double().mean().item(), 4)
+    told = {"recipe": asdict(recipe), "images": len(dataset.train_indices), "accuracy": accuracy}
+    card = card_of(START, model, hashlib.sha256(content).hexdigest(), told, minutes, len(content))
     return write_model(folder, model, content, card)
 
 

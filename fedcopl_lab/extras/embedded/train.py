@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.extras.embedded.mini import train_mini
@@ -43,10 +44,10 @@ def train_embedded(
         return _train_mini(Path(out_dir), steps, epochs, progress)
     if name in (MINI_TRAITS, START):
         _has_no("steps", steps, name, "epochs")
-    if name == START:
-        return train_start(StartRecipe() if epochs is None else StartRecipe(epochs=epochs), out_dir, progress)
-    if name == MINI_TRAITS:
-        return train_traits(TextRecipe() if epochs is None else TextRecipe(epochs=epochs), out_dir, progress)
+        changed: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
+        if name == START:
+            return train_start(StartRecipe(**changed), out_dir, progress)
+        return train_traits(TextRecipe(**changed), out_dir, progress)
     if name not in EMBEDDED_MODELS:
         known = ", ".join(map(repr, (*EMBEDDED_MODELS, *PHOTO_MODELS, START)))
         raise FedCoPLError(f"no recipe for model {name!r}, expected one of {known}; choose one of these")

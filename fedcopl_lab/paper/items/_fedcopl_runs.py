@@ -29,7 +29,7 @@ _FEWER_LEVELS = {"smoke": (0.1, 0.3, 0.5, 0.7, 0.9)}  # also levels of the paper
 SHOTS_TRIED = {"smoke": (1, 4, 8, 16, 32, 64, 256)}  # the last leaves no image of the digits out
 _SHOTS = (1, 2, 4, 8, 16, 24)
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
-_SMALL_CLIPS = ("tiny-p1", "tiny-rn")  # for ViT-B/16 and RN50
+_OTHER_CLIPS = {"smoke": ("tiny-p1", "tiny-rn")}  # for ViT-B/16 and RN50
 
 WITH_FPL = with_labels(BASELINES, ("FPL",))
 ABLATION: Columns = {
@@ -166,10 +166,9 @@ def _controls(profile: str) -> list[Cell]:
 def _gates(profile: str) -> list[Cell]:
     """True labels against the start: of the text prompt alone, and of both prompts under every skew."""
     both = {"PromptFL + TRUE LABELS": CONTROLS["PromptFL + TRUE LABELS"]}
-    others = _SMALL_CLIPS if profile == "smoke" else ()
-    skews = MILDER | ALL_SPLITS | {f"β = 0.1, {clip}": {"beta": 0.1, "clip": clip} for clip in others}
-    iid: Columns = {"IID": MILDER["IID"]}
-    asked = ((START, CENTRAL | skews), (TEXT_ALONE, CENTRAL | iid), (both, skews))
+    encoders = {f"β = 0.1, {clip}": {"beta": 0.1, "clip": clip} for clip in _OTHER_CLIPS.get(profile, ())}
+    skews = MILDER | ALL_SPLITS | encoders
+    asked = ((START, CENTRAL | skews), (TEXT_ALONE, CENTRAL | {"IID": MILDER["IID"]}), (both, skews))
     return [cell for rows, splits in asked for cell in grid(profile, rows, data_columns(profile, splits))]
 
 
@@ -212,14 +211,14 @@ FEDCOPL_CELLS: dict[str, Cells] = {
     "fedcopl_main_table3": _on(
         with_labels(("PromptFL", "pFedPrompt", "FedOTP"), ("FPL", "CoPL")), ONE_SPLIT, (*_FOUR_SETS, "CIFAR-10")
     ),
-    "fedcopl_main_table4": _on_backbone({"smoke": _SMALL_CLIPS[0], "paper": "ViT-B-16"}, _FOUR_SETS),
+    "fedcopl_main_table4": _on_backbone({"smoke": "tiny-p1", "paper": "ViT-B-16"}, _FOUR_SETS),
     "fedcopl_main_table5": _on(ABLATION, ONE_SPLIT, _FOUR_SETS),
     "fedcopl_main_table6": _on(AVERAGED, ONE_SPLIT, _FOUR_SETS),
     "fedcopl_main_fig2": _on(DRIFT_ROWS, ONE_SPLIT, ("CIFAR-10",)),
     "fedcopl_main_fig3": _clients_and_participation,
     "fedcopl_supp_table1": _no_runs,
     "fedcopl_supp_table2": _on_backbone(
-        {"smoke": _SMALL_CLIPS[1], "paper": "RN50"}, ("DTD", "RESISC45", "UCF101", "CIFAR-10")
+        {"smoke": "tiny-rn", "paper": "RN50"}, ("DTD", "RESISC45", "UCF101", "CIFAR-10")
     ),
     "fedcopl_supp_table3": _on(LABELLERS, ALL_SPLITS),
     "fedcopl_supp_table4": _sweep_of("q_conf"),
