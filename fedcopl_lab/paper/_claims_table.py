@@ -11,13 +11,14 @@ from typing import Any
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.paper._evidence import Evidence, Named, NotTestedError, Settings, joined
+from fedcopl_lab.paper._evidence import Evidence, Named, NotTestedError, RegimeNotReachedError, Settings, joined
 from fedcopl_lab.paper._gates import sentences
 from fedcopl_lab.paper._intervals import columns_of
 from fedcopl_lab.paper._judge import (
     MARGIN,
     VERDICT_COLUMNS,
     Judgement,
+    Verdict,
     judge_difference,
     judge_equivalence,
     judge_every_case,
@@ -86,18 +87,21 @@ def effects(judged: Judgement) -> dict[str, float]:
     return {"": judged.difference} | found
 
 
+_NO_NUMBER = ("not tested", "regime not reached")  # of a judgement without any gate
+
+
 def _where_reached(
     told: Sequence[Line], evidence: Evidence, functions: Mapping[str, Callable[[Any], Judgement]] | None
 ) -> tuple[Judgement, Evidence]:
     """A claim judged where the regime passes its gates; on all runs, as *regime not reached*, if that is nowhere."""
     runs = evidence.again()
     judged = judge_claim(told, runs, functions)
-    failed = {} if judged.verdict == "not tested" else runs.failed_gates(told[0].get("gates", ""))
+    failed = {} if judged.verdict in _NO_NUMBER else runs.failed_gates(told[0].get("gates", ""))
     if not failed:
         return judged, runs
     inside = evidence.again(closed=failed)
     within = judge_claim(told, inside, functions)
-    if within.verdict == "not tested":
+    if within.verdict in _NO_NUMBER:
         return replace(judged, verdict="regime not reached").with_notes(*sentences(failed)), runs
     return within.with_notes(*sentences(failed)), inside
 
@@ -116,7 +120,8 @@ def judge_claim(
             return Judgement("not tested", note="No statistic of this version settles it.")
     except NotTestedError as why:
         text = str(why)
-        return Judgement("not tested", note=text[:1].upper() + text[1:] + ("" if text.endswith(".") else "."))
+        verdict: Verdict = "regime not reached" if isinstance(why, RegimeNotReachedError) else "not tested"
+        return Judgement(verdict, note=text[:1].upper() + text[1:] + ("" if text.endswith(".") else "."))
     same = judged.verdict != "not tested" and judged.low == judged.high
     return judged.with_notes(
         "Arithmetic: every seed gives the same number, there is nothing to estimate." if same else "",

@@ -3,6 +3,7 @@
 import ast
 import operator
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import partial
 from typing import Any, Self, TypeVar
@@ -145,10 +146,16 @@ class Evidence:
         return self.cells({name: self.gap(read, own, other) for name, (own, other) in pairs.items()}, least)
 
     def lead(self, read: Read, own: Settings, others: Named, **column: Any) -> Callable[[], pd.Series]:
-        """What one run is ahead of the best of several rows of the same column, read when called."""
+        """What one run is ahead of the best of several rows whose regime is reached, read when called."""
 
         def ahead() -> pd.Series:
-            found = {name: self.values(read, **{**row, **column}) for name, row in others.items()}
+            found = dict[str, pd.Series]()
+            for name, row in others.items():
+                with suppress(RegimeNotReachedError):
+                    found[name] = self.values(read, **{**row, **column})
+            if not found:
+                raise RegimeNotReachedError(f"the regime of {', '.join(others)} is not reached")
+            self.not_reached += [name for name in others if name not in (*found, *self.not_reached)]
             best = max(found, key=lambda name: float(found[name].mean()))
             return self.gap(read, {**own, **column}, {**others[best], **column})()
 

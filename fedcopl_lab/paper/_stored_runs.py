@@ -15,7 +15,7 @@ from fedcopl_lab.paper._gates import Place, failed_gates, place_of
 from fedcopl_lab.paper._judge import LEAST_SEEDS
 from fedcopl_lab.paper._printed import printed
 from fedcopl_lab.paper.items import ITEMS
-from fedcopl_lab.paper.items._fedcopl_columns import ALL_SPLITS, SETS_OF
+from fedcopl_lab.paper.items._fedcopl_columns import ALL_SPLITS, SETS_OF, reads_untrained_patches
 from fedcopl_lab.store import Store
 
 _ENCODERS = {"mini": ("mini-traits",), "paper": ("ViT-B-32", "ViT-B-16", "RN50")}
@@ -151,6 +151,8 @@ class StoredRuns(Evidence):
     def rows_of(self, seed: int, settings: Settings) -> tuple[str, Rows | None]:
         """The key and the rounds of one seed's run; None for the rounds where it is not stored complete."""
         config = self._config(seed, settings)
+        if reads_untrained_patches(config):
+            raise RegimeNotReachedError(f"FedOTP reads patches, which {self.profile}'s model did not train for texts")
         key = self._key(config)
         self.reads_zero_shot |= settings.get("method") == "zero-shot"
         if key not in self._cache:

@@ -152,7 +152,7 @@ def claims_markdown(profile: str) -> str:
     """
     rows = [
         (f"{line['number']}. {line['claim']} ({line['source']})", f"{SYMBOLS[line['verdict']]} {line['verdict']}",
-         f"{line['statistic']}; {line['n_seeds']} seeds")
+         f"{line['statistic']}; {line['n_seeds']} seeds" if line["statistic"] else line["note"])
         for line in _with_sources(measured_claims(profile)).query("verdict != @_UNTESTED").to_dict("records")
     ]  # fmt: skip
     return markdown(("claim", "verdict", "measured"), rows)

@@ -4,7 +4,7 @@ import base64
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -312,6 +312,7 @@ def _sources_of_cells(items: Sequence[Item], numbers: pd.DataFrame, runs: pd.Dat
     return {"cells": cells, "runs": known, "machines": machines, "command": f'{_verify_command(profile)} "CELL"'}
 
 
+@cache  # the page is written many times
 def _settings_text(config: RunConfig) -> str:
     """A configuration as ``fedcopl-lab run`` takes it: what differs from its method's own in the profile."""
     own = configure(config.profile, method=config.method).as_dict()

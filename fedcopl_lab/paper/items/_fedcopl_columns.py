@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedcopl_lab.config import configure
+from fedcopl_lab.config import PromptConfig, RunConfig, configure
 from fedcopl_lab.data import SEEN_SETS, load_manifest, split_name
 from fedcopl_lab.paper.items._item import THREE_SEEDS, Cell
 
@@ -107,6 +107,15 @@ def before_training(profile: str) -> dict[str, dict[str, Any]]:
     return START if profile == "mini" else ZERO_SHOT
 
 
+def reads_untrained_patches(config: RunConfig) -> bool:
+    """Whether a run is FedOTP's, which classifies by patches, on a frozen model whose patches never met a text.
+
+    >>> reads_untrained_patches(lab.configure("mini", method="FedOTP"))
+    True
+    """
+    return isinstance(config, PromptConfig) and config.method == "FedOTP" and config.clip in ("mini", "mini-traits")
+
+
 def grid(
     profile: str,
     rows: Columns,
@@ -115,7 +124,7 @@ def grid(
     over_rows: str = "",
     seeds: tuple[int, ...] | None = None,
 ) -> list[Cell]:
-    """One cell for each row and column.
+    """One cell for each row and column, without those of :func:`reads_untrained_patches`.
 
     Args:
         profile: name of the profile.
@@ -131,6 +140,8 @@ def grid(
     for row, settings in rows.items():
         for column, there in columns.items():
             config = configure(profile, **(settings | there))
+            if reads_untrained_patches(config):
+                continue
             row_level = getattr(config, over_rows) if over_rows else None
             made.append(Cell(row, column, config, seeds, swept, getattr(config, swept), row_level))
     return made
