@@ -4,7 +4,7 @@ import base64
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -168,7 +168,7 @@ def drawable(items: Sequence[Item], numbers: pd.DataFrame, profile: str) -> dict
     return {item: lines for item, lines in found.items() if len(lines) or item.reads == "nothing"}
 
 
-_coverage = lru_cache(coverage)
+_coverage = cache(coverage)
 _drawn: dict[tuple[str, str, bool], tuple[bytes, dict[str, Any]]] = {}
 
 
