@@ -64,6 +64,11 @@ OLD_MINI = {
     "refresh_every": 2, "shots": 16, "candidate_scope": "client", "cpl_gamma": 2.0, "class_order": "by_number",
     "test_stride": 1,
 }  # fmt: skip
+OLD_MINI_SAGE = {
+    "profile": "mini", "n_clients": 20, "participation": 0.4, "rounds": 20, "steps_per_epoch": 10, "batch_size": 32,
+    "unlabelled_batch_size": 64, "lr": 0.1, "lr_at_end": 1.0, "labelled_per_class": None, "image_size": None,
+    "start": "drawn", "width": 1.0, "bn_momentum": 0.35, "precision": "fp32", "test_stride": 1,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -76,8 +81,8 @@ OLD_MINI = {
         ({"method": "SAGE", "kappa": 5.0} | BEFORE, "344228517b4b048a"),
         ({"method": "FedMatch", "fedmatch_helpers": 3, "clients_per_forward": 1} | BEFORE, "b9d239083a4cbd04"),
         ({"method": "FedProx", "mu_prox": 0.1, "label_share": 0.2} | BEFORE, "a3f90bd74409ac14"),
-        ({"method": "SAGE", "profile": "mini", "kappa": 5.0}, "f8b7c2a6bfe4ccba"),
-        ({"method": "FedMatch", "profile": "mini", "fedmatch_helpers": 3}, "4d1a88fedd8ff458"),
+        ({"method": "SAGE", "kappa": 5.0} | OLD_MINI_SAGE, "f8b7c2a6bfe4ccba"),
+        ({"method": "FedMatch", "fedmatch_helpers": 3} | OLD_MINI_SAGE, "4d1a88fedd8ff458"),
     ],
 )
 def test_keys_stay_the_same_over_versions(settings, expected):

@@ -14,7 +14,7 @@ from fedcopl_lab.paper import Item
 from fedcopl_lab.report import against_committed, agreement_text, save_item, write_report
 from fedcopl_lab.store import Store
 
-_SECONDS_BETWEEN = 5.0  # the report is not written more often than that, but at the end
+_SECONDS_BETWEEN = 15.0  # the report is not written more often than that, but at the end
 
 
 class Drawing:

@@ -101,7 +101,7 @@ _RANGES: tuple[tuple[tuple[str, _Test], str], ...] = (
     (_BELOW_ONE, "momentum fedmatch_psi_share feddb_momentum"),
     (("a share of the clients in (0, 1]", _UP_TO_ONE[1]), "participation"),
     (("a share of the classes in (0, 1]", _UP_TO_ONE[1]), "fraction"),
-    (_UP_TO_ONE, "ot_mass bn_momentum"),
+    (_UP_TO_ONE, "ot_mass bn_momentum lr_at_end"),
     (("a share in (0, 1), such as 0.1", lambda v: 0 < v < 1), "label_fraction"),
     (("a positive learning rate", _POSITIVE[1]), "lr"),
     (("a positive privacy budget", _POSITIVE[1]), "epsilon"),

@@ -52,7 +52,7 @@ TOGETHER: Mapping[str, Any] = {
 LAST_ROUNDS = 5
 """Rounds at the end of a run whose mean accuracy stands beside the last one's, with each test image's result."""
 
-_LATER = {"clients_per_forward": 1, "feddure_mean": "weights", "start": "drawn"}
+_LATER = {"clients_per_forward": 1, "feddure_mean": "weights", "start": "drawn", "lr_at_end": 1.0, "test_stride": 1}
 
 
 @dataclass(frozen=True)
@@ -152,6 +152,8 @@ class SageConfig(RunConfig):
     feddure: FedDure = FedDure()
     feddb: FedDB = FedDB()
     weight_decay: float = 1e-4
+    lr_at_end: float = 1.0  # share of lr that the last fifth of the rounds have
+    test_stride: int = 1  # rounds before the last five test each such image; those test all
     # data and federation
     image_size: int | None = None  # None: the data set's own
     scheme: Literal["pairwise_balanced", "dirichlet", "iid"] = "pairwise_balanced"  # code; the paper's text: dirichlet
@@ -213,6 +215,14 @@ class SageConfig(RunConfig):
     def channels(self) -> int:
         """Channels of the first convolution."""
         return int(STEM_CHANNELS * self.width)
+
+    def lr_of(self, round_index: int) -> float:
+        """The learning rate of the round after so many.
+
+        >>> [configure("smoke", method="SAGE", lr_at_end=0.1).lr_of(completed) for completed in (39, 40)]
+        [0.045, 0.0045]
+        """
+        return self.lr * (self.lr_at_end if 5 * round_index >= 4 * self.rounds else 1.0)
 
     @property
     def lookup_period(self) -> int:

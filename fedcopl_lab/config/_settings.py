@@ -89,6 +89,8 @@ class PromptSettings(RunSettings, total=False):
 class SageSettings(RunSettings, total=False):
     """Settings of :class:`SageConfig`; a baseline's own by flat name."""
 
+    lr_at_end: float
+    test_stride: int
     fedprox_mu: float
     flexmatch_mapping: Literal["convex", "linear"]
     flexmatch_warm_up: bool

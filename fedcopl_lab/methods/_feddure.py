@@ -134,7 +134,7 @@ def _train_fine(
         return weighted_mean(F.cross_entropy(scores, labels, reduction="none"), weights, config.feddure.mean)
 
     wanted = local.device.type != "cpu" or bool(found)
-    moved = yield VirtualPass(strong, loss, batch.labelled, config.lr, wanted)
+    moved = yield VirtualPass(strong, loss, batch.labelled, task.lr, wanted)
     if moved is None:
         return local.new_zeros(())
     after = F.cross_entropy(moved, batch.labels)

@@ -140,7 +140,7 @@ def decompose(task: LocalTask) -> None:
     task.models[_SIGMA] = _model_with(task, -psi).train()
     task.models[_PSI] = task.copy_of(task.start).train()
     _write(task.models[_PSI], psi)
-    lr = config.lr / config.fedmatch.lambda_s
+    lr = task.lr / config.fedmatch.lambda_s
     task.optimiser = task.sgd(task.models[_SIGMA].parameters(), lr=lr)
     task.optimisers[_PSI] = task.sgd(_weights(task.models[_PSI]).values(), lr=lr)
     for slot in range(config.fedmatch.helpers):

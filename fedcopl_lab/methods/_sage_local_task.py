@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
 from fedcopl_lab._card import tf32_in
@@ -117,13 +117,22 @@ class LocalTask:
             self._losses.setdefault(name, []).append(loss.detach())
         self.n_steps += 1
 
-    def update(self) -> ClientUpdate:
-        """What the round ended with, once ``model`` has taken all its steps."""
+    @property
+    def reported(self) -> UInt8[Tensor, "n 3 h w"]:
+        """The images of the pool that the log reads."""
+        return self.setting.images[self.setting.scored_pool(self.client)]
+
+    def update(self, start_scores: Float[Tensor, "n c"]) -> ClientUpdate:
+        """What the round ended with, once ``model`` has taken all its steps.
+
+        Args:
+            start_scores: those that the global model gives to :attr:`reported`.
+        """
         self.recipe.end(self)
         model = copied(self.model.state_dict())
         if self.config.bn == "local":
             self.memory |= named(_OWN, {name: model[name] for name, _ in self.model.named_buffers()})
-        reported = self.setting.images[self.setting.scored_pool(self.client)]
+        reported = self.reported
         self.model.eval()
         return ClientUpdate(
             model=model,
@@ -132,7 +141,7 @@ class LocalTask:
             momentum=self._momentum(),
             losses={name: float(torch.stack(values).mean()) for name, values in self._losses.items()},
             n_steps=self.n_steps,
-            start_scores=model_scores(self.global_model, reported, self.setting.training),
+            start_scores=start_scores,
             end_scores=model_scores(self.model, reported, self.setting.training),
             start_batch_scores=batch_scores(self.global_model, reported, self.setting.training),
             end_batch_scores=batch_scores(self.model, reported, self.setting.training),
@@ -141,6 +150,11 @@ class LocalTask:
         )
 
     # what hooks use
+
+    @property
+    def lr(self) -> float:
+        """The round's learning rate."""
+        return self.config.lr_of(self.round)
 
     @property
     def all_models(self) -> dict[str, nn.Module]:
@@ -165,10 +179,10 @@ class LocalTask:
         self.memory |= named(prefix, copied(self.models[name].state_dict()))
 
     def sgd(self, parameters: Any, lr: float | None = None) -> torch.optim.SGD:
-        """An optimiser with the run's settings."""
+        """An optimiser with the run's settings; ``lr`` in place of the round's."""
         config = self.config
         return torch.optim.SGD(
-            parameters, lr=lr or config.lr, momentum=config.momentum, weight_decay=config.weight_decay, fused=True
+            parameters, lr=lr or self.lr, momentum=config.momentum, weight_decay=config.weight_decay, fused=True
         )
 
     def scores(

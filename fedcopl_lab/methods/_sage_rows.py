@@ -29,10 +29,10 @@ def round_row(
 ) -> dict[str, Any]:
     """The row of a round, from its end, what its participants ended with and what each received beside the model."""
     model = setting.placed_model(after.model)
-    tests = setting.tests
+    late = after.round > setting.config.rounds - LAST_ROUNDS
+    tests = setting.tests if late else setting.tests[:: setting.config.test_stride]
     scores = model_scores(model, setting.images[tests], setting.testing)
     right = scores.argmax(dim=1) == setting.labels[tests]
-    late = after.round > setting.config.rounds - LAST_ROUNDS
     row: dict[str, Any] = {
         "round": after.round,
         "accuracy": float(right.double().mean()),

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 from fedcopl_lab._card import tf32_in
 from fedcopl_lab.methods._batches import Batch
 from fedcopl_lab.models import ResNet8, StackedResNet8, load_values, placed, single_values, stacked_values
+from fedcopl_lab.steps import model_scores
 
 if TYPE_CHECKING:
     from fedcopl_lab.methods._sage_local_task import LocalTask
@@ -117,7 +118,7 @@ def run_together(tasks: Sequence["LocalTask"]) -> "list[ClientUpdate]":
         for batches in zip(*(task.batches() for task in tasks), strict=True):
             for task, losses in zip(tasks, team.step(batches), strict=True):
                 task.count(losses)
-    return [team.update(place) for place in range(len(tasks))]
+    return team.updates()
 
 
 class Team:
@@ -164,12 +165,17 @@ class Team:
                 return [losses[place] for place in range(len(steps))]
             answers = self._answers(requests)
 
-    def update(self, place: int) -> "ClientUpdate":
-        """What a client's round ended with."""
+    def updates(self) -> "list[ClientUpdate]":
+        """What each client's round ended with; the global model scores all clients' images in one go."""
+        first, reported = self.tasks[0], [task.reported for task in self.tasks]
+        scores = model_scores(first.global_model, torch.cat(reported), first.setting.training)
+        return [self._update(place, own) for place, own in enumerate(scores.split([len(one) for one in reported]))]
+
+    def _update(self, place: int, start_scores: Tensor) -> "ClientUpdate":
         task = self.tasks[place]
         for name in self._stacked:
             load_values(task.all_models[name], single_values(self.models[name].state_dict(), len(self.tasks), place))
-        return task.update()
+        return task.update(start_scores)
 
     def _answers(self, requests: Sequence[Any]) -> Sequence[Any]:
         first, model = requests[0], self.models[requests[0].model]

@@ -1,5 +1,8 @@
 """Scores of many images by a whole model, and its batch statistics."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
@@ -29,11 +32,9 @@ def model_scores(
     >>> model_scores(lab.draw_resnet8(10, channels=4), digits.images[:3], statistics).shape
     torch.Size([3, 10])
     """
-    was_training = model.training
-    model.eval()
-    portions = [model(normalise(part, statistics.mean, statistics.std)) for part in images.split(IMAGES_PER_FORWARD)]
-    model.train(was_training)
-    scores = torch.cat(portions)
+    parts = images.split(IMAGES_PER_FORWARD)
+    with _mode(model, training=False):
+        scores = torch.cat([model(normalise(part, statistics.mean, statistics.std)) for part in parts])
     check_logits(scores)
     return scores
 
@@ -54,10 +55,11 @@ def batch_scores(
     """
     if len(images) < 2:
         return model_scores(model, images, statistics)
-    was_training, buffers = model.training, [buffer.clone() for buffer in model.buffers()]
-    scores: Tensor = model.train()(normalise(images, statistics.mean, statistics.std))
-    torch._foreach_copy_(list(model.buffers()), buffers)
-    model.train(was_training)
+    buffers = list(model.buffers())
+    before = [buffer.clone() for buffer in buffers]
+    with _mode(model, training=True):
+        scores: Tensor = model(normalise(images, statistics.mean, statistics.std))
+    torch._foreach_copy_(buffers, before)
     check_logits(scores)
     return scores
 
@@ -74,14 +76,24 @@ def recalibrate(model: nn.Module, images: UInt8[Tensor, "n 3 h w"], statistics: 
     'norm.num_batches_tracked'
     """
     norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
-    momenta, was_training = [norm.momentum for norm in norms], model.training
-    model.train()
+    momenta = [norm.momentum for norm in norms]
     for norm in norms:
         norm.reset_running_stats()
         norm.momentum = None  # a plain average over the batches
-    for part in images.tensor_split(max(len(images) // IMAGES_PER_FORWARD, 1)):
-        model(normalise(part, statistics.mean, statistics.std))
+    with _mode(model, training=True):
+        for part in images.tensor_split(max(len(images) // IMAGES_PER_FORWARD, 1)):
+            model(normalise(part, statistics.mean, statistics.std))
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
-    model.train(was_training)
     return {name: buffer.clone() for name, buffer in model.named_buffers()}
+
+
+@contextmanager
+def _mode(model: nn.Module, training: bool) -> Iterator[None]:
+    """A model in a mode and then back; walking through its modules costs a tenth of a small pass, so only if needed."""
+    was_training = model.training
+    if was_training != training:
+        model.train(training)
+    yield
+    if was_training != training:
+        model.train(was_training)

@@ -1,7 +1,7 @@
 """How a trainer turns images and prompts into logits: the one place where the trainers' models differ."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, overload
 
 import torch
@@ -151,6 +151,7 @@ class Scorer:
     prompted: PromptedCLIP
     config: PromptConfig
     template: Float[Tensor, "c d"] | None = None
+    _memory: dict[tuple[bytes, ...], tuple[Tensor, Tensor]] = field(default_factory=dict, init=False, compare=False)
 
     reads_template: ClassVar[bool] = False
     """Whether it wants the template's text even where the text prompt is trained."""
@@ -223,8 +224,21 @@ class Scorer:
         """pFedPrompt's cache of the labelled ones among a client's images; None for the other methods."""
         if self.config.method != "pFedPrompt":
             return None
-        features = self.known_images(images[labels.indices.to(images.device)], visual_prompt)
+        if not isinstance(images, ImageRows):
+            images = ImageRows.of(images, torch.arange(len(images)), images.device)
+        features = self._remembered(images.part(labels.indices), visual_prompt)
         return ImageCache.of(features, labels, len(self.prompted.class_names), self.config)
+
+    def _remembered(self, images: ImageRows, visual_prompt: Tensor) -> Tensor:
+        """Features of a client's images: a round starts with the prompt that the last one was tested with."""
+        key = tuple(values.detach().cpu().numpy().tobytes() for values in (images.rows, visual_prompt))
+        whole, features = self._memory.pop(key, (None, None))
+        if whole is not images.whole or features is None:
+            features = self.known_images(images, visual_prompt)
+        self._memory[key] = images.whole, features  # the newest is the last one
+        if len(self._memory) > self.config.n_clients:
+            del self._memory[next(iter(self._memory))]
+        return features
 
     def __repr__(self) -> str:
         return f"Scorer({self.config.method}, {self.config.modalities})"

@@ -80,6 +80,16 @@ def test_a_round_is_the_loop_written_out(method, channels_last, some_rounds):
     assert len(update.noted) == 7 * 16
 
 
+@pytest.mark.parametrize("method", ["SAGE", "FedDure", "FedMatch"])
+@pytest.mark.parametrize(("completed", "lr"), [(3, 0.1), (4, 0.05)])
+def test_the_last_fifth_of_the_rounds_has_its_own_learning_rate(method, completed, lr, some_rounds):
+    few = {"rounds": 5, "steps_per_epoch": 2, "threshold": 0.6}
+    falling, plain = config_of(method, lr=0.1, lr_at_end=0.5, **few), config_of(method, lr=lr, **few)
+    ours, expected = (task_of(config, round_index=completed, start=some_rounds).run() for config in (falling, plain))
+    assert all(torch.equal(ours.model[name], value) for name, value in expected.model.items())
+    assert not torch.equal(ours.model["stem.weight"], some_rounds["stem.weight"])
+
+
 def test_batches_come_from_the_right_images_without_replacement():
     task = task_of(config_of(), client=5)
     batches = drawn(task)

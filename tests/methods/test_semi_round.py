@@ -38,6 +38,16 @@ def test_a_round_sends_trains_merges_and_counts_bytes():
     assert row["accuracy"] == float(right.double().mean())
 
 
+@pytest.mark.parametrize(("rounds", "stride"), [(6, 7), (5, 1)])
+def test_the_last_five_rounds_test_all_images_those_before_each_nth(rounds, stride):
+    method = open_method(config_of(steps_per_epoch=1, participation=0.1, rounds=rounds, test_stride=7))
+    after, row = method.step(method.initial_state())
+    tests = method.setting.tests[::stride]
+    right = method.predict(after, tests) == method.setting.labels[tests]
+    assert row["accuracy"] == float(right.double().mean())
+    assert ("right" in row) == (stride == 1)
+
+
 def test_a_run_goes_on_from_trained_weights():
     method = open_method(config_of(start="resnet8-cifar100", width=2.0, steps_per_epoch=1, participation=0.1))
     begin, body = method.initial_state(), start_resnet8("resnet8-cifar100", 10, 32).stem.weight

@@ -8,7 +8,7 @@ from small_round import LABELS, config_of, plain_images, start_of, stream, train
 from torch.nn import functional as F
 
 from fedcopl_lab import PseudoLabels, configure, train_round
-from fedcopl_lab.steps import ImageCache, Scorer, label_loss, learning_rate, transport_plan
+from fedcopl_lab.steps import ImageCache, ImageRows, Scorer, label_loss, learning_rate, transport_plan
 
 
 def whole_batch(**changes):
@@ -121,6 +121,21 @@ def test_pfedprompt_adds_the_votes_of_its_cache(small, votes):
     assert not torch.equal(update.text, trained(small, config_of()).text)
     without = trained(small, config_of("pFedPrompt", cache_weight=0.0, cache_votes=votes))
     assert torch.equal(without.text, trained(small, config_of()).text)
+
+
+def test_a_clients_images_are_encoded_once_for_one_prompt(small, monkeypatch):
+    scorer, visual, encoded = Scorer(small.prompted, config_of("pFedPrompt")), start_of(small).visual, []
+    encode = Scorer.known_images
+    monkeypatch.setattr(Scorer, "known_images", lambda self, *of: encoded.append(len(of[0])) or encode(self, *of))
+    other_images, other_labels = small.images.flip(0), PseudoLabels(LABELS.indices[:4], LABELS.labels[:4])
+    asked = [(small.images, visual, LABELS), (small.images, visual + 0.1, LABELS), (small.images, visual, other_labels),
+             (other_images, visual, LABELS)]  # fmt: skip
+    for calls, (images, prompt, labels) in enumerate(asked, start=1):
+        rows = ImageRows.of(images, torch.arange(9), "cpu")
+        for _ in range(2):
+            keys = scorer.cache(rows, prompt, labels).keys
+            assert torch.equal(keys, small.prompted.image_features(images[labels.indices], prompt))
+        assert len(encoded) == calls
 
 
 def test_a_class_with_many_cached_images_has_no_louder_vote(small):
