@@ -67,10 +67,10 @@ def test_every_method_has_every_profile(profile, method):
     assert isinstance(config, SageConfig)
     preset = SAGE_PROFILES[profile]
     assert {name: getattr(config, name) for name in preset} == preset
-    assert config.lr == (0.045 if profile == "smoke" else 0.1)
+    assert config.lr == {"smoke": 0.045, "mini": 0.02, "paper": 0.1}[profile]
     assert (config.momentum, config.weight_decay, config.threshold) == (0.9, 1e-4, 0.95)
     assert config.kappa == KAPPA_STAR == pytest.approx(13.8629, abs=1e-4)
-    assert config.clients_per_round == (4 if profile == "smoke" else 8)
+    assert config.clients_per_round == (8 if profile == "paper" else 4)
 
 
 def test_the_values_of_the_paper():

@@ -117,9 +117,9 @@ def cells_of(item: Item, profile: str, lines: pd.DataFrame) -> list[Cell]:
 def comparable(item: Item, numbers: pd.DataFrame, profile: str) -> pd.DataFrame:
     """The committed lines of an item that say something without the missing ones; empty where there are none.
 
-    Columns of which less than half of the rows were run are left out, of a table also those of which just half were,
-    and the whole item where its columns are what is compared (a sweep, or more and fewer labels) and fewer than three
-    are there.
+    Columns of which less than half of the rows, or one of two, were run are left out, of a table also those of which
+    just half were, and the whole item where its columns are what is compared (a sweep, or more and fewer labels) and
+    fewer than three are there.
     """
     lines = numbers[numbers["item"] == item.id]
     there, cells = cells_of(item, profile, lines), item.cells(profile)
@@ -129,7 +129,7 @@ def comparable(item: Item, numbers: pd.DataFrame, profile: str) -> pd.DataFrame:
     if item.axis or item.drawing == "lines":
         return lines if len(run) >= 3 and item.drawing != "surface" else lines[:0]
     share = run / wanted[run.index] - 0.01 * (item.drawing == "dots")
-    return lines[lines["column"].isin(run.index[(share >= 0.5) & (run > 1)])]
+    return lines[lines["column"].isin(run.index[(share >= 0.5) & ((run > 1) | (share > 0.98))])]
 
 
 def set_name(name: str) -> str:

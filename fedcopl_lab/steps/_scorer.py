@@ -1,8 +1,9 @@
 """How a trainer turns images and prompts into logits: the one place where the trainers' models differ."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, overload
+from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, Int
@@ -17,6 +18,7 @@ from fedcopl_lab.steps._optimal_transport import transport_logits
 from fedcopl_lab.steps._select import PseudoLabels
 
 _IMAGES_PER_FORWARD = 256
+_REMEMBERED: WeakKeyDictionary[PromptedCLIP, dict[tuple[bytes, ...], tuple[Tensor, Tensor]]] = WeakKeyDictionary()
 
 SHOTS_OF_CACHE = 16
 """Images as which every class counts in pFedPrompt's cache."""
@@ -151,7 +153,6 @@ class Scorer:
     prompted: PromptedCLIP
     config: PromptConfig
     template: Float[Tensor, "c d"] | None = None
-    _memory: dict[tuple[bytes, ...], tuple[Tensor, Tensor]] = field(default_factory=dict, init=False, compare=False)
 
     reads_template: ClassVar[bool] = False
     """Whether it wants the template's text even where the text prompt is trained."""
@@ -232,12 +233,13 @@ class Scorer:
     def _remembered(self, images: ImageRows, visual_prompt: Tensor) -> Tensor:
         """Features of a client's images: a round starts with the prompt that the last one was tested with."""
         key = tuple(values.detach().cpu().numpy().tobytes() for values in (images.rows, visual_prompt))
-        whole, features = self._memory.pop(key, (None, None))
+        memory = _REMEMBERED.setdefault(self.prompted, {})
+        whole, features = memory.pop(key, (None, None))
         if whole is not images.whole or features is None:
             features = self.known_images(images, visual_prompt)
-        self._memory[key] = images.whole, features  # the newest is the last one
-        if len(self._memory) > self.config.n_clients:
-            del self._memory[next(iter(self._memory))]
+        memory[key] = images.whole, features  # the newest is the last one
+        if len(memory) > self.config.n_clients:
+            del memory[next(iter(memory))]
         return features
 
     def __repr__(self) -> str:

@@ -10,7 +10,7 @@ from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import KAPPA_STAR, SAGE_METHODS
 from fedcopl_lab.methods import open_method
 from fedcopl_lab.paper import claims, collect, find_items, printed
-from fedcopl_lab.paper.items._sage_runs import CONVERGING, RANKED, REPEATED
+from fedcopl_lab.paper.items._sage_runs import CONVERGING, RANKED
 
 SAGE = find_items(["sage"])
 N_RUNS_SMOKE = 346
@@ -58,7 +58,7 @@ def test_seeds_are_as_many_as_the_sentence_says():
             many = 5 if cell.series == "FedAvg-SL" else ranked  # one run for both tables
             assert cell.seeds == tuple(range(many if cell.series in RANKED else 3))
         for cell in item(name).cells("mini"):
-            assert cell.seeds == tuple(range(3 if cell.series in REPEATED else 1))
+            assert cell.seeds == tuple(range(3 if cell.series in RANKED else 1))
     assert {len(cell.seeds) for cell in item("sage_supp_table5").cells("smoke") if "soft" in cell.series} == {3}
     assert {len(cell.seeds) for cell in item("sage_ours_gates").cells("smoke")} == {5}
 
@@ -83,10 +83,10 @@ def test_the_fully_labelled_reference_is_one_run_for_both_ratios():
         return {config for cell, config in item(name).runs("smoke") if cell.series == "FedAvg-SL"}
 
     assert references("sage_main_table1") == references("sage_supp_table8")
-    for profile, few in (("smoke", {8}), ("mini", {None})):
+    for profile, few, share in (("smoke", {8}, {0.1}), ("mini", {200}, {0.1}), ("paper", {None}, {0.2})):
         cells = [cell for cell in item("sage_supp_table8").cells(profile) if cell.series == "SAGE"]
         assert {cell.config.labelled_per_class for cell in cells} == few
-        assert {cell.config.label_fraction for cell in cells} == ({0.1} if profile == "smoke" else {0.2})
+        assert {cell.config.label_fraction for cell in cells} == share
     assert {cell.column for cell in item("sage_ours_labels").cells("smoke")} == {"2 a class", "4 a class", "8 a class"}
 
 

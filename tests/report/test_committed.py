@@ -36,6 +36,13 @@ def test_a_whole_item_is_drawn_even_with_one_row():
     assert len(comparable(item, lines, "mini")) == len(lines)
 
 
+def test_a_whole_column_is_drawn_even_with_one_row():
+    [item] = find_items(["sage_main_fig2a"])
+    one, *_ = [(cell.series, cell.column) for cell in item.cells("mini")]
+    item, lines = part_of(item.id, [one])
+    assert set(comparable(item, lines, "mini")["column"]) == {one[1]}
+
+
 @pytest.mark.parametrize(("n_levels", "drawn"), [(1, False), (2, False), (3, True)])
 def test_a_sweep_needs_three_levels(n_levels, drawn):
     [item] = find_items(["fedcopl_supp_table4"])

@@ -1,5 +1,6 @@
 """What the trainers add to a local round, against the plain forward and losses written out by hand."""
 
+from copy import copy
 from dataclasses import replace
 
 import pytest
@@ -124,7 +125,7 @@ def test_pfedprompt_adds_the_votes_of_its_cache(small, votes):
 
 
 def test_a_clients_images_are_encoded_once_for_one_prompt(small, monkeypatch):
-    scorer, visual, encoded = Scorer(small.prompted, config_of("pFedPrompt")), start_of(small).visual, []
+    scorer, visual, encoded = Scorer(copy(small.prompted), config_of("pFedPrompt")), start_of(small).visual, []
     encode = Scorer.known_images
     monkeypatch.setattr(Scorer, "known_images", lambda self, *of: encoded.append(len(of[0])) or encode(self, *of))
     other_images, other_labels = small.images.flip(0), PseudoLabels(LABELS.indices[:4], LABELS.labels[:4])
