@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,7 +18,7 @@ from fedcopl_lab.methods._sage_together import OWN_MODEL, Losses, Team, run_toge
 from fedcopl_lab.methods.protocol import Tensors, grouped, named
 from fedcopl_lab.models import ResNet8, blank_copy, load_values
 from fedcopl_lab.seeding import torch_generator
-from fedcopl_lab.steps import CorrectedLabels, batch_scores, check_logits, model_scores
+from fedcopl_lab.steps import CorrectedLabels, batch_scores, check_logits, in_mode, model_scores
 
 if TYPE_CHECKING:
     from fedcopl_lab.methods._recipe import Recipe
@@ -117,7 +117,7 @@ class LocalTask:
             self._losses.setdefault(name, []).append(loss.detach())
         self.n_steps += 1
 
-    @property
+    @cached_property
     def reported(self) -> UInt8[Tensor, "n 3 h w"]:
         """The images of the pool that the log reads."""
         return self.setting.images[self.setting.scored_pool(self.client)]
@@ -220,11 +220,8 @@ class LocalTask:
     @torch.no_grad()
     def eval_scores(self, model: nn.Module, images: Float[Tensor, "n channels h w"]) -> Float[Tensor, "*clients n c"]:
         """Scores with running statistics in full float32; the model's mode is restored."""
-        was_training = model.training
-        model.eval()
-        logits = self.scores(model, images, exact=True)
-        model.train(was_training)
-        return logits
+        with in_mode(model, training=False):
+            return self.scores(model, images, exact=True)
 
     def note(self, scores: WeakScores, labels: CorrectedLabels) -> None:
         """Keep a step's pseudo-labels for the round's report."""

@@ -128,8 +128,9 @@ def comparable(item: Item, numbers: pd.DataFrame, profile: str) -> pd.DataFrame:
     run, wanted = (pd.Series([cell.column for cell in some], dtype=str).value_counts() for some in (there, cells))
     if item.axis or item.drawing == "lines":
         return lines if len(run) >= 3 and item.drawing != "surface" else lines[:0]
-    share = run / wanted[run.index] - 0.01 * (item.drawing == "dots")
-    return lines[lines["column"].isin(run.index[(share >= 0.5) & ((run > 1) | (share > 0.98))])]
+    wanted = wanted[run.index]
+    share = run / wanted - 0.01 * (item.drawing == "dots")
+    return lines[lines["column"].isin(run.index[(share >= 0.5) & ((run > 1) | (wanted == 1))])]
 
 
 def set_name(name: str) -> str:

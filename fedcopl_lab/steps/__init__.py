@@ -8,7 +8,7 @@ from fedcopl_lab.steps._evaluate import Evaluation, evaluate
 from fedcopl_lab.steps._filter import FilteredSet, filter_confident
 from fedcopl_lab.steps._local_training import LocalUpdate, PromptState, learning_rate
 from fedcopl_lab.steps._losses import consistency_loss, label_loss, proximal_term
-from fedcopl_lab.steps._model_scores import IMAGES_PER_FORWARD, batch_scores, model_scores, recalibrate
+from fedcopl_lab.steps._model_scores import IMAGES_PER_FORWARD, batch_scores, in_mode, model_scores, recalibrate
 from fedcopl_lab.steps._newer_scorers import (
     CovarianceScorer,
     GeneratedScorer,
@@ -36,6 +36,7 @@ __all__ = ["IMAGES_PER_FORWARD", "SCORERS", "Allocation", "CorrectedLabels", "Co
            "MeansScorer", "Predictions", "PromptState", "PseudoLabels", "Scorer", "aggregate", "allocate",
            "average_models", "batch_scores", "candidate_sets", "check_logits", "class_counts", "class_log_odds",
            "confident_labels", "consistency_loss", "correct_pseudo_labels", "cosine_distance", "covariance_classifier",
-           "drift_diversity", "entropy", "evaluate", "fill_pools", "filter_confident", "label_loss", "learning_rate",
-           "log_odds", "model_scores", "perturb_counts", "proximal_term", "recalibrate", "scorer_of", "select_top",
-           "template_features", "train_round", "transport_logits", "transport_plan", "zero_shot"]  # fmt: skip
+           "drift_diversity", "entropy", "evaluate", "fill_pools", "filter_confident", "in_mode", "label_loss",
+           "learning_rate", "log_odds", "model_scores", "perturb_counts", "proximal_term", "recalibrate", "scorer_of",
+           "select_top", "template_features", "train_round", "transport_logits", "transport_plan",
+           "zero_shot"]  # fmt: skip

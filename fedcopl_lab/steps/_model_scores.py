@@ -33,7 +33,7 @@ def model_scores(
     torch.Size([3, 10])
     """
     parts = images.split(IMAGES_PER_FORWARD)
-    with _mode(model, training=False):
+    with in_mode(model, training=False):
         scores = torch.cat([model(normalise(part, statistics.mean, statistics.std)) for part in parts])
     check_logits(scores)
     return scores
@@ -57,7 +57,7 @@ def batch_scores(
         return model_scores(model, images, statistics)
     buffers = list(model.buffers())
     before = [buffer.clone() for buffer in buffers]
-    with _mode(model, training=True):
+    with in_mode(model, training=True):
         scores: Tensor = model(normalise(images, statistics.mean, statistics.std))
     torch._foreach_copy_(buffers, before)
     check_logits(scores)
@@ -80,7 +80,7 @@ def recalibrate(model: nn.Module, images: UInt8[Tensor, "n 3 h w"], statistics: 
     for norm in norms:
         norm.reset_running_stats()
         norm.momentum = None  # a plain average over the batches
-    with _mode(model, training=True):
+    with in_mode(model, training=True):
         for part in images.tensor_split(max(len(images) // IMAGES_PER_FORWARD, 1)):
             model(normalise(part, statistics.mean, statistics.std))
     for norm, momentum in zip(norms, momenta, strict=True):
@@ -89,8 +89,11 @@ def recalibrate(model: nn.Module, images: UInt8[Tensor, "n 3 h w"], statistics: 
 
 
 @contextmanager
-def _mode(model: nn.Module, training: bool) -> Iterator[None]:
-    """A model in a mode and then back; walking through its modules costs a tenth of a small pass, so only if needed."""
+def in_mode(model: nn.Module, training: bool) -> Iterator[None]:
+    """A model in a mode and then back; walking through its modules costs a tenth of a small pass, so only if needed.
+
+    >>> with in_mode(lab.draw_resnet8(10, channels=4), training=False): pass
+    """
     was_training = model.training
     if was_training != training:
         model.train(training)

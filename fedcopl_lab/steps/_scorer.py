@@ -221,12 +221,10 @@ class Scorer:
         logits = self.prompted.logits_from_features(images, texts)
         return logits if cache is None else logits + cache.votes(images, own)
 
-    def cache(self, images: Tensor | ImageRows, visual_prompt: Tensor, labels: PseudoLabels) -> ImageCache | None:
+    def cache(self, images: ImageRows, visual_prompt: Tensor, labels: PseudoLabels) -> ImageCache | None:
         """pFedPrompt's cache of the labelled ones among a client's images; None for the other methods."""
         if self.config.method != "pFedPrompt":
             return None
-        if not isinstance(images, ImageRows):
-            images = ImageRows.of(images, torch.arange(len(images)), images.device)
         features = self._remembered(images.part(labels.indices), visual_prompt)
         return ImageCache.of(features, labels, len(self.prompted.class_names), self.config)
 

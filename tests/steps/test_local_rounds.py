@@ -110,7 +110,7 @@ PLACES = [{image: i for i, image in enumerate(LABELS.indices.tolist())}.get(imag
 def test_pfedprompt_adds_the_votes_of_its_cache(small, votes):
     config = config_of("pFedPrompt", cache_weight=2.0, cache_sharpness=3.0, cache_votes=votes)
     state, scorer = start_of(small), Scorer(small.prompted, config)
-    cache = scorer.cache(small.images, state.visual, LABELS)
+    cache = scorer.cache(ImageRows.of(small.images, torch.arange(9), "cpu"), state.visual, LABELS)
     features = small.prompted.image_features(small.images, state.visual)
     halves = scorer.images(small.images, state.visual), scorer.texts({"text": state.text})
     plain = small.plain_logits(small.images, state.text, state.visual)

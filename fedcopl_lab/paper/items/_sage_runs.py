@@ -23,8 +23,8 @@ REPEATED = ("FixMatch-LPL", "FixMatch-GPL", "SAGE")
 RANKED = ("FedAvg", "FedAvg-SL", *REPEATED)
 """Methods with most seeds."""
 
+_SEEDS = {"smoke": (RANKED, 5, 3), "mini": (RANKED, 3, 1)}  # some methods' and the others'
 _PER_CLASS = {"smoke": {0.05: 2, 0.1: 4, 0.2: 8}, "mini": {0.05: 50, 0.1: 100, 0.2: 200}}
-_SEEDS = {"smoke": (5, 3), "mini": (3, 1)}  # of the ranked methods, and of the others
 
 CONVERGING = ("FixMatch-LPL", "FixMatch-GPL", "FedLabel", "FedDB", "FedDure", "SAGE")
 """The methods of SAGE's tables of rounds."""
@@ -66,9 +66,8 @@ def seeds_of(config: SageConfig, most: int = 5) -> tuple[int, ...]:
     >>> seeds_of(configure("smoke", method="SAGE")), seeds_of(configure("mini", method="FedDB"))
     ((0, 1, 2, 3, 4), (0,))
     """
-    often, seldom = _SEEDS.get(config.profile, (3, 1))
-    ranked = RANKED if config.profile in _SEEDS else REPEATED
-    return tuple(range(min(often, most) if config.method in ranked else seldom))
+    methods, often, seldom = _SEEDS.get(config.profile, (REPEATED, 3, 1))
+    return tuple(range(min(often, most) if config.method in methods else seldom))
 
 
 def rows_of(methods: Iterable[str]) -> dict[str, Settings]:
