@@ -41,9 +41,12 @@ test-all: test long
 long: $(READY)
 	$(TEST) $(CHECKED) -m long tests
 
-# the quick tests twice, each time in another order: none may need another one before it
+# all tests and notebooks twice, each time in another order: none may need another one before it (SHUFFLE=3 for one more)
+SHUFFLE ?= 1 2
 flake: $(READY)
-	for seed in 1 2; do $(TEST) $(CHECKED) -m "not long" --shuffle $$seed tests || exit 1; done
+	for seed in $(SHUFFLE); do \
+	  $(TEST) $(CHECKED) -p tests.shuffle --shuffle $$seed tests && \
+	  $(TEST) $(NBVAL) -p tests.notebook_time -p tests.shuffle --shuffle $$seed notebooks || exit 1; done
 
 # the long tests run a few of each; this runs all of them
 stress: $(READY)

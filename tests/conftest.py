@@ -3,7 +3,6 @@
 import contextlib
 import io
 import os
-import random
 import runpy
 import shutil
 import signal
@@ -24,22 +23,6 @@ os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ["FEDCOPL_LAB_OFFLINE"] = "1"  # a test that fetches says so, from a server of its own
 SHARED_CIFAR = Path(__file__).resolve().parents[2] / "shared" / "data" / "cifar.py"
-
-
-def pytest_addoption(parser):
-    parser.addoption("--shuffle", type=int, metavar="SEED", help="files and the tests in them in a drawn order")
-
-
-def pytest_collection_modifyitems(config, items):
-    """A test that needs another one before it fails in some order: ``make flake``."""
-    seed = config.getoption("--shuffle")
-    if seed is not None:
-        names = {place: random.Random(f"{seed} {place}").random() for item in items for place in places_of(item)}
-        items.sort(key=lambda item: [names[place] for place in places_of(item)])
-
-
-def places_of(item):
-    return item.nodeid.split("::")[0], item.nodeid
 
 
 @pytest.fixture(autouse=True)

@@ -7,13 +7,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_LINES_IN_A_FILE = 330
-# raised by 46, 110, 69 and a file for trained weights that SAGE's ResNet-8 can start from, and their recipe; by 26
-# and 9 for runs of FedOTP that are left out where patches mean nothing; by 60 and 50 for SAGE's learning rate at the
-# end, its fewer test images a round, and features that are not encoded twice
-MOST_LINES = {"core": 27_832, "extras": 6_730, "tests": 22_059}  # goal: 20,000, 4,500 and 16,000
+# raised last for trained weights that SAGE's ResNet-8 can start from, for its learning rate at the end and fewer test
+# images a round, and for features that are not encoded twice
+MOST_LINES = {"core": 27_829, "extras": 6_730, "tests": 22_059}  # goal: 20,000, 4,500 and 16,000
 MOST_FILES = 218  # in fedcopl_lab, extras included; goal: 200
 RIDDLES = re.compile(r"\b(?:lies? behind|reckon\w*|whoever)\b| anew\b", re.IGNORECASE)
-OWN_NAME = Path(__file__).name
 
 
 def python_files(part):
@@ -42,7 +40,7 @@ def test_the_library_has_few_files():
 
 
 def test_words_are_plain():
-    texts = [path for part in MOST_LINES for path in python_files(part) if path.name != OWN_NAME]
+    texts = [path for part in MOST_LINES for path in python_files(part) if path.name != "test_house.py"]
     places = ("", "docs/**/", "tests/**/", "fedcopl_lab/**/", "notebooks/")
     for pattern in (*(f"{place}*.md" for place in places), "notebooks/*.ipynb"):
         texts += ROOT.glob(pattern)

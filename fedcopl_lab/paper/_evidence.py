@@ -146,18 +146,21 @@ class Evidence:
         return self.cells({name: self.gap(read, own, other) for name, (own, other) in pairs.items()}, least)
 
     def lead(self, read: Read, own: Settings, others: Named, **column: Any) -> Callable[[], pd.Series]:
-        """What one run is ahead of the best of several rows whose regime is reached, read when called."""
+        """What one run is ahead of the best of several rows whose regime is reached, read when called.
+
+        A row's own settings win over the column's.
+        """
 
         def ahead() -> pd.Series:
             found = dict[str, pd.Series]()
             for name, row in others.items():
                 with suppress(RegimeNotReachedError):
-                    found[name] = self.values(read, **{**row, **column})
+                    found[name] = self.values(read, **{**column, **row})
             if not found:
                 raise RegimeNotReachedError(f"the regime of {', '.join(others)} is not reached")
             self.not_reached += [name for name in others if name not in (*found, *self.not_reached)]
             best = max(found, key=lambda name: float(found[name].mean()))
-            return self.gap(read, {**own, **column}, {**others[best], **column})()
+            return self.gap(read, {**column, **own}, {**column, **others[best]})()
 
         return ahead
 

@@ -17,12 +17,9 @@ def test_the_row_before_training_comes_out_again(real_cifar, store, monkeypatch)
     committed = measured("mini").query("item == @item.id and series == 'Prompted, before training' and seed == 0")
     columns = set(committed["column"])
     assert columns
-    short = [
-        config for cell, config in item.runs("mini", (0,)) if config.method == "zero-shot" and cell.column in columns
-    ]
+    short = [c for cell, c in item.runs("mini", (0,)) if c.method == "zero-shot" and cell.column in columns]
     lab.sweep(short, store=store, progress=False)
-    fresh = collect(item, "mini", (0,), store, partial=True)
-    table = against_committed(fresh, committed, tolerance=0.01)
+    table = against_committed(collect(item, "mini", (0,), store, partial=True), committed, tolerance=0.01)
     assert set(table["column"]) == columns
     assert set(table["verdict"]) <= {"exact", "within tolerance"}, table
 
@@ -31,8 +28,7 @@ def test_the_row_before_training_comes_out_again(real_cifar, store, monkeypatch)
 def test_the_first_round_of_a_trained_run_comes_out_again(method, least, real_cifar, store, power_cut, monkeypatch):
     """Labels, local training, averaging and testing, at the cost of one round."""
     monkeypatch.setenv("FEDCOPL_LAB_DATA", str(real_cifar))
-    settings = {"alpha": 0.1} if method == "SAGE" else {}
-    config = lab.configure("mini", method=method, seed=0, **settings)
+    config = lab.configure("mini", method=method, seed=0, **({"alpha": 0.1} if method == "SAGE" else {}))
     numbers = measured("mini")
     committed = numbers[(numbers["key"] == key_of(config)) & (numbers["x"] == 1)]
     [record] = power_cut(config, store, after=1).records()

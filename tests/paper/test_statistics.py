@@ -220,6 +220,14 @@ def test_the_verdict_is_the_made_up_truth(name, world, verdict, judged_by) -> No
     assert judged.text
 
 
+def test_a_set_without_runs_is_left_out(judged_by) -> None:
+    judged = judged_by(
+        "baselines_fall_with_clients", lambda c: None if "100:" in c.dataset else doubling(3, 0.2)(c), "mini"
+    )
+    assert judged.verdict == YES
+    assert "CIFAR-100" in judged.note
+
+
 NAMED = judged_claims()["statistic"].tolist()
 
 

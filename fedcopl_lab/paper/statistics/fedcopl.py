@@ -176,11 +176,13 @@ def copl_labels_improve_every_trainer(runs: StoredRuns) -> Judgement:
 def baselines_fall_with_clients(runs: StoredRuns) -> Judgement:
     """22: the baselines lose per doubling of the clients, and FedCoPL loses less."""
     per_doubling = partial(_slope, runs, "n_clients", (5, 10, 20, 30, 50), np.log2)
-    found: dict[str, pd.Series] = {}
-    for place, there in at_tenth(runs).items():
+
+    def changes(there: Settings) -> dict[str, pd.Series]:
         rows = ROWS["baselines + FPL and FedCoPL"]
-        cells = runs.cells({name: partial(per_doubling, row, there) for name, row in rows.items()}, least=2)
-        found |= {joined(name, place): values for name, values in cells.items()}
+        return runs.cells({name: partial(per_doubling, row, there) for name, row in rows.items()}, least=2)
+
+    places = runs.cells({place: partial(changes, there) for place, there in at_tenth(runs).items()})
+    found = {joined(name, place): values for place, rows in places.items() for name, values in rows.items()}
     others = {name: values for name, values in found.items() if not name.startswith("FedCoPL")}
     own = pooled({name: values for name, values in found.items() if name.startswith("FedCoPL")})
     return judge_parts(

@@ -280,14 +280,7 @@ def _with_last_round(judge: Callable[[Read], Judgement]) -> Judgement:
 
 
 def _leads(runs: StoredRuns, read: Read, columns: Named, rivals: Named) -> dict[str, pd.Series]:
-    """What SAGE is ahead of the best rival in every column; a rival's own settings win over the column's."""
-
-    def lead(there: Settings) -> pd.Series:
-        found = {name: runs.values(read, **{**there, **row}) for name, row in rivals.items()}
-        best = max(found, key=lambda name: float(found[name].mean()))
-        return runs.gap(read, {**there, **SAGE}, {**there, **rivals[best]})()
-
-    return runs.cells({name: partial(lead, there) for name, there in columns.items()})
+    return runs.cells({name: runs.lead(read, SAGE, rivals, **there) for name, there in columns.items()})
 
 
 def _best(runs: StoredRuns, share: float) -> Judgement:
