@@ -146,10 +146,7 @@ class Evidence:
         return self.cells({name: self.gap(read, own, other) for name, (own, other) in pairs.items()}, least)
 
     def lead(self, read: Read, own: Settings, others: Named, **column: Any) -> Callable[[], pd.Series]:
-        """What one run is ahead of the best of several rows whose regime is reached, read when called.
-
-        A row's own settings win over the column's.
-        """
+        """What one run is ahead of the best of several rows whose regime is reached; settings of a row win."""
 
         def ahead() -> pd.Series:
             found = dict[str, pd.Series]()
