@@ -152,12 +152,12 @@ class Evidence:
             found = dict[str, pd.Series]()
             for name, row in others.items():
                 with suppress(RegimeNotReachedError):
-                    found[name] = self.values(read, **{**column, **row})
+                    found[name] = self.values(read, **{**row, **column, **row})
             if not found:
                 raise RegimeNotReachedError(f"the regime of {', '.join(others)} is not reached")
             self.not_reached += [name for name in others if name not in (*found, *self.not_reached)]
             best = max(found, key=lambda name: float(found[name].mean()))
-            return self.gap(read, {**column, **own}, {**column, **others[best]})()
+            return self.gap(read, {**own, **column, **own}, {**others[best], **column, **others[best]})()
 
         return ahead
 
