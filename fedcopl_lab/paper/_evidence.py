@@ -150,14 +150,15 @@ class Evidence:
 
         def ahead() -> pd.Series:
             found = dict[str, pd.Series]()
-            for name, row in others.items():
+            runs = {name: {**row, **column, **row} for name, row in others.items()}  # a row is named first, and wins
+            for name, run in runs.items():
                 with suppress(RegimeNotReachedError):
-                    found[name] = self.values(read, **{**row, **column, **row})
+                    found[name] = self.values(read, **run)
             if not found:
                 raise RegimeNotReachedError(f"the regime of {', '.join(others)} is not reached")
             self.not_reached += [name for name in others if name not in (*found, *self.not_reached)]
             best = max(found, key=lambda name: float(found[name].mean()))
-            return self.gap(read, {**own, **column, **own}, {**others[best], **column, **others[best]})()
+            return self.gap(read, {**own, **column, **own}, runs[best])()
 
         return ahead
 

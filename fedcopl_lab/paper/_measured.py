@@ -156,18 +156,18 @@ def add_numbers(
 
 
 def add_claims(committed: pd.DataFrame, fresh: pd.DataFrame, asked_for: Set[str]) -> pd.DataFrame:
-    """The committed verdicts, but the fresh one of a claim that rests on more runs, all of the committed one's and new
-    ones, or gives the same number, or whose committed verdict rests on a run that is no longer ``asked_for`` (keys), or
-    on none and says no more.
+    """The committed verdicts, but the fresh one of a claim that rests on all runs of the committed one and more, or
+    gives the same number on the same runs; or whose committed verdict rests on a run that is no longer ``asked_for``
+    (keys), or on none and on no more cells.
     """
     before = {(line["number"], line["claim"]): line for line in committed.to_dict("records")}
     rows = []
     for row in fresh.to_dict("records"):
         old = before.get((row["number"], row["claim"]), row)
         runs, more = (set(str(line["runs"]).split()) for line in (old, row))
-        told = runs and runs == more and old["statistic"] == row["statistic"]  # the same number, a later note
-        kept = runs <= asked_for and not runs < more if runs else not more and old["cells"] > row["cells"]
-        rows.append(old if kept and not told else row)
+        told = runs == more and old["statistic"] == row["statistic"]  # the same number, a later note
+        kept = runs <= asked_for and not (runs < more or told) if runs else not more and old["cells"] > row["cells"]
+        rows.append(old if kept else row)
     return pd.DataFrame(rows, columns=fresh.columns)
 
 
