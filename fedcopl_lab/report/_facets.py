@@ -132,7 +132,7 @@ class _Plan:
                              height_ratios=block.height_ratios if self.whole else None)  # fmt: skip
         drawn = list(zip(grid.flat, panels, strict=False))
         for axes, panel in drawn:
-            _paint(axes, panel)
+            _paint(axes, panel, self.panel_width)
         for place, (axes, _) in enumerate(drawn):
             self._name(axes, place, word_lines)
         for axes in grid.flat[len(panels) :]:
@@ -188,14 +188,14 @@ def _columns(names: Sequence[str], width: float) -> int:
     return next(fit, 1)
 
 
-def _paint(axes: Axes, panel: Panel) -> None:
+def _paint(axes: Axes, panel: Panel, width: float) -> None:
     if panel.grid is not None:
         light_grid(axes, panel.grid)
     if panel.rows:
         row_axis(axes, panel.rows)
     panel.paint(axes)
     if rounds := sorted(set(panel.rounds)):
-        round_axis(axes, rounds)
+        round_axis(axes, rounds, width)
     if levels := sorted(set(panel.levels)):
         level_axis(axes, levels)
 
@@ -221,10 +221,14 @@ def headline(item: Item, lines: pd.DataFrame, profile: str, marks: str = "", mis
     return "\n".join([f"Measured here ({words})", *(f"{one.column} was not run: {one.reason}" for one in missing)])
 
 
-def round_axis(axes: Axes, rounds: Sequence[float | int]) -> None:
-    """Whole rounds from the first to the last one, at most eight of one digit or five of more of them named."""
+def round_axis(axes: Axes, rounds: Sequence[float | int], width: float) -> None:
+    """Whole rounds from the first to the last one, at most eight of one digit or five of more of them named.
+
+    Fewer are named in a panel whose ``width`` in inches has no room for them.
+    """
     whole = [round(number) for number in rounds]
-    most = _ROUNDS_NAMED if whole[-1] < 10 else 5
+    room = int(0.6 * width / text_width(f"{whole[-1]} "))
+    most = min(_ROUNDS_NAMED if whole[-1] < 10 else 5, max(room, 1))
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200) if len(whole) / step <= most)
     axes.set_xticks([r for r in whole if r % step == 0 or (r == whole[0] and step <= 2)])
     around = 0.05 * (whole[-1] - whole[0]) or 0.5
