@@ -43,7 +43,7 @@ def gates(profile: str = "smoke", numbers: pd.DataFrame | None = None) -> pd.Dat
         FedCoPLError: an unknown profile.
 
     >>> gates("smoke").query("gate == 'B'")["split"].tolist()[:2]
-    ['β = 0.1', 'β = 0.05']
+    ['IID', 'β = 0.5']
 
     Shown in notebook ``00_quickstart``.
     """

@@ -222,13 +222,9 @@ def headline(item: Item, lines: pd.DataFrame, profile: str, marks: str = "", mis
 
 
 def round_axis(axes: Axes, rounds: Sequence[float | int], width: float) -> None:
-    """Whole rounds from the first to the last one, at most eight of one digit or five of more of them named.
-
-    Fewer are named in a panel whose ``width`` in inches has no room for them.
-    """
+    """Whole rounds from the first to the last one; at most eight of one digit or five of more, that fit, are named."""
     whole = [round(number) for number in rounds]
-    room = int(0.6 * width / text_width(f"{whole[-1]} "))
-    most = min(_ROUNDS_NAMED if whole[-1] < 10 else 5, max(room, 1))
+    most = max(1, min(_ROUNDS_NAMED if whole[-1] < 10 else 5, int(0.6 * width / text_width(f"{whole[-1]} "))))
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200) if len(whole) / step <= most)
     axes.set_xticks([r for r in whole if r % step == 0 or (r == whole[0] and step <= 2)])
     around = 0.05 * (whole[-1] - whole[0]) or 0.5
