@@ -27,8 +27,7 @@ MODELS = {
     "rounds": 2, "width": 0.25, "n_probe": 20, "steps_per_epoch": 2, "threshold": 0.5, "n_clients": 3,
     "participation": 1.0, "clients_per_forward": 1,
 }  # fmt: skip
-TIME_BOX = 420
-"""Seconds for one federation; a process is started for every message."""
+TIME_BOX = 420  # seconds for one federation; a process is started for every message
 
 
 def free_port():
@@ -168,7 +167,8 @@ def test_fedcopl_stores_them_though_a_node_and_the_server_are_killed(tmp_path, d
 
 
 def test_a_machine_holds_no_other_clients_images(deployment):
-    held = [read_json(folder / "client.json") for folder in deployment.clients("PromptFL")]
-    positions = [set(one["train"]) | set(one["test"]) for one in held]
+    deployment.lay_out(config_of("PromptFL"), "apart")
+    held = [read_json(folder / "client.json") for folder in deployment.clients("apart")]
+    positions = [{*one["train"], *one["test"]} for one in held]
     assert sum(map(len, positions)) == len(set.union(*positions))
-    assert not client_folder(deployment.home / "split" / "PromptFL", 0).exists()
+    assert not client_folder(deployment.home / "split" / "apart", 0).exists()
