@@ -225,7 +225,7 @@ def round_axis(axes: Axes, rounds: Sequence[float | int], width: float) -> None:
     """Whole rounds from the first to the last one; at most eight of one digit or five of more, that fit, are named."""
     whole = [round(number) for number in rounds]
     most = max(1, min(_ROUNDS_NAMED if whole[-1] < 10 else 5, int(0.6 * width / text_width(f"{whole[-1]} "))))
-    step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200) if len(whole) / step <= most)
+    step = next((step for step in (1, 2, 5, 10, 20, 50, 100, 200) if len(whole) / step <= most), 500)
     axes.set_xticks([r for r in whole if r % step == 0 or (r == whole[0] and step <= 2)])
     around = 0.05 * (whole[-1] - whole[0]) or 0.5
     axes.set_xlim(whole[0] - around, whole[-1] + around)  # also where the first rounds have no value

@@ -75,10 +75,10 @@ UPLOADS: Columns = {
     "all counts equal": {"count_noise": "uniform"},
     "clients shuffled": {"count_noise": "shuffled"},
 }
-ALL_KNOWN: Columns = {"PromptFL + TRUE LABELS": {"method": "PromptFL", **TRUE_LABELS}}
+WITH_TRUE: Columns = {"PromptFL + TRUE LABELS": {"method": "PromptFL", **TRUE_LABELS}}
 CONTROLS: Columns = {
     "FedCoPL, labels made once": {"refresh_every": 0},
-    **ALL_KNOWN,
+    **WITH_TRUE,
     "FedOTP + TRUE LABELS": {"method": "FedOTP", **TRUE_LABELS},
 }
 RIVALS = ("LinearHead", "ClassMeans", "FedCOF")
@@ -160,7 +160,7 @@ def _spread(profile: str) -> list[Cell]:
 
 def _controls(profile: str) -> list[Cell]:
     known = FEDCOPL | with_labels(("PromptFL", "FedOTP"), ("FPL",))
-    mild = FEDCOPL | with_labels(("PromptFL",), ("FPL",)) | ALL_KNOWN
+    mild = FEDCOPL | with_labels(("PromptFL",), ("FPL",)) | WITH_TRUE
     return [*grid(profile, mild, MILDER), *grid(profile, known | CONTROLS, ALL_SPLITS)]
 
 
@@ -168,7 +168,7 @@ def _gates(profile: str) -> list[Cell]:
     """True labels against the start: of the text prompt alone, and of both prompts under every skew."""
     encoders = {f"β = 0.1, {clip}": {"beta": 0.1, "clip": clip} for clip in _OTHER_CLIPS.get(profile, ())}
     skews = MILDER | ALL_SPLITS | encoders
-    asked = ((START, CENTRAL | skews), (TEXT_ALONE, CENTRAL | {"IID": MILDER["IID"]}), (ALL_KNOWN, skews))
+    asked = ((START, CENTRAL | skews), (TEXT_ALONE, CENTRAL | {"IID": MILDER["IID"]}), (WITH_TRUE, skews))
     return [cell for rows, splits in asked for cell in grid(profile, rows, data_columns(profile, splits))]
 
 
