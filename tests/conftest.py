@@ -5,13 +5,12 @@ import io
 import os
 import runpy
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import jaxtyping
+import psutil
 import pytest
 
 import fedcopl_lab as lab
@@ -97,28 +96,22 @@ def small():
 
 
 def started_under(marker):
-    """Processes, dead ones left out, in whose environment a text stands; none where there is no /proc."""
+    """Processes, dead ones left out, in whose environment a text stands."""
     found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if marker.encode() in (folder / "environ").read_bytes() and int(folder.name) != os.getpid():
-                found.append(int(folder.name))
-        except OSError:
-            continue
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.pid != os.getpid() and marker in "\n".join(process.environ().values()):
+                found.append(process)
     return found
 
 
 def ended(marker, patience=10.0):
     """Kill what was started under a marker and does not end by itself; which ones."""
-    deadline = time.monotonic() + patience
-    while (left := started_under(marker)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    for pid in left:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-    return left
+    psutil.wait_procs(started_under(marker), patience)
+    for process in (left := started_under(marker)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    return [process.pid for process in left]
 
 
 @pytest.fixture(scope="session")

@@ -1,13 +1,11 @@
 """Downloads that arrive whole or not at all: resumed, retried, from several addresses, with a checksum."""
 
 import hashlib
-import json
 import os
 import re
 import shutil
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,7 +67,7 @@ def fetch(
                 f"{path} {problem}; it is kept: remove it yourself, or fetch it again with --replace "
                 f"(which keeps it as {path.name}.bad)"
             )
-        os.replace(path, _beside(path, ".bad"))
+        os.replace(path, f"{path}.bad")
     if not file.urls:
         raise DownloadError(f"{file.name} cannot be fetched by a program: {file.by_hand}; then put it into {folder}")
     _ResumingDownload(file, path, patience, progress).fetch()
@@ -97,7 +95,7 @@ class _ResumingDownload:
 
     def __init__(self, file: SourceFile, path: Path, patience: Patience, progress: bool) -> None:
         self.file, self.path, self.patience, self.progress = file, path, patience, progress
-        self.part, self.origin = _beside(path, ".part"), _beside(path, ".part.json")
+        self.part = Path(f"{path}.part")
 
     def fetch(self) -> None:
         """Fetch from one address after the other; what arrives is compared before it gets its name."""
@@ -109,11 +107,10 @@ class _ResumingDownload:
                 problems.append(f"{address}: {given_up}")
                 continue
             problem = wrong(self.part, self.file)
-            self.origin.unlink(missing_ok=True)
             if not problem:
                 os.replace(self.part, self.path)
                 return
-            bad = _beside(self.path, ".bad")
+            bad = f"{self.path}.bad"
             os.replace(self.part, bad)
             problems.append(f"{address}: what arrived {problem}; it is kept as {bad}")
         kept = f"; {self.part.stat().st_size} bytes are kept, call again to go on" if self.part.is_file() else ""
@@ -156,8 +153,7 @@ class _ResumingDownload:
             have = 0
         headers = {"Accept-Encoding": "identity", "User-Agent": "fedcopl-lab"}
         if have:
-            headers["Range"] = f"bytes={have}-"
-            headers |= self._validator(address)
+            headers["Range"] = f"bytes={have}-"  # bytes of another version fail the checksum
         times = (self.patience.connect, self.patience.read)
         with requests.get(address, headers=headers, stream=True, timeout=times) as response:
             total = self._accept(response, have, bar)
@@ -190,7 +186,6 @@ class _ResumingDownload:
         if status == 200:
             if have:  # the server sends everything again
                 self._start_over(bar)
-            self._remember(response)
             return int(length) if length.isdigit() else None
         start, total = _content_range(response.headers.get("Content-Range", ""))
         if start != have:
@@ -216,20 +211,6 @@ class _ResumingDownload:
         self.part.unlink(missing_ok=True)
         bar.reset(total=self.file.size or None)
 
-    def _remember(self, response: requests.Response) -> None:
-        """Note which version of the file the first bytes belong to."""
-        tag = response.headers.get("ETag", "")
-        version = tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified", "")
-        self.origin.write_text(json.dumps({"url": response.request.url, "version": version}), encoding="utf-8")
-
-    def _validator(self, address: str) -> dict[str, str]:
-        """Ask the server that sent the first bytes to send all again if its file is another one now."""
-        with suppress(OSError, ValueError):
-            known = json.loads(self.origin.read_text(encoding="utf-8"))
-            if known["url"] == address and known["version"]:
-                return {"If-Range": known["version"]}
-        return {}
-
 
 class _GivenUpError(Exception):
     """This address will not give the file."""
@@ -253,7 +234,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError | TimeoutError):
         return "the server stopped answering"
     return " ".join(f"{type(error).__name__}: {error}".split())[:160]
-
-
-def _beside(path: Path, ending: str) -> Path:
-    return path.with_name(path.name + ending)

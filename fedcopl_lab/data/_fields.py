@@ -29,7 +29,7 @@ class Fields:
             value = value[key]
         converted = convert(value)
         if converted is None:
-            raise self.problem(field, f"is {_short(value)}; expected {expected}")
+            raise self.problem(field, f"is {value!r:.40}; expected {expected}")
         return converted
 
     def text(self, field: str, default: str | None = None) -> str:
@@ -99,8 +99,3 @@ def _counts_by_share(value: object) -> tuple[tuple[float, int], ...] | None:
 
 def _tuple_of(value: object, accepts: Callable[[Any], bool]) -> tuple[Any, ...] | None:
     return tuple(value) if isinstance(value, list) and value and all(map(accepts, value)) else None
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."

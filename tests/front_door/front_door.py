@@ -5,6 +5,7 @@
 
 import json
 import re
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -114,14 +115,11 @@ def _take_home(name: str) -> str:
 
 def index(notebooks: dict[str, Notebook]) -> str:
     """The rows of ``notebooks/README.md``: a heading for each part, a line for each notebook."""
-    lines, part = ["| notebook | shows | of the paper |", "|---|---|---|"], ""
-    for name, notebook in notebooks.items():
-        told = told_of(notebook)
-        if told["part"] != part:
-            part = told["part"]
-            lines.append(f"| **{part}** | | |")
-        lines.append(f"| [{name}]({name}.ipynb) | {told['shows']} | {told['of']} |")
-    return "\n".join(lines)
+    rows = []
+    for part, own in groupby(notebooks.items(), lambda pair: told_of(pair[1])["part"]):
+        rows += [(f"**{part}**", "", "")]
+        rows += [(f"[{name}]({name}.ipynb)", told_of(one)["shows"], told_of(one)["of"]) for name, one in own]
+    return markdown(("notebook", "shows", "of the paper"), rows)
 
 
 def with_table(text: str, name: str, table: str) -> str:

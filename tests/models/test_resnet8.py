@@ -11,16 +11,12 @@ from torch.nn import functional as F
 
 from fedcopl_lab import FedCoPLError, ResNet8, draw_resnet8
 from fedcopl_lab._files import EMBEDDED_FOLDER
-from fedcopl_lab.models import blank_copy, load_values, start_resnet8
+from fedcopl_lab.models import blank_copy, load_values, resnet8, start_resnet8
 from fedcopl_lab.models.resnet8 import START
 
 
-@pytest.mark.parametrize(("n_classes", "expected"), [(10, 1_227_594), (100, 1_250_724)])
-def test_parameter_counts_at_width_4(n_classes, expected):
-    assert sum(p.numel() for p in ResNet8(n_classes, 64).parameters()) == expected
-
-
-def test_buffers_at_width_4():
+def test_parameters_and_buffers_at_width_4():
+    assert [sum(p.numel() for p in ResNet8(n, 64).parameters()) for n in (10, 100)] == [1_227_594, 1_250_724]
     buffers = dict(ResNet8(10, 64).named_buffers())
     counters = [name for name in buffers if name.endswith("num_batches_tracked")]
     assert len(counters) == 9
@@ -45,8 +41,6 @@ def test_shapes_and_multiplications_layer_by_layer():
         (128, 256, 3, 8), (256, 256, 3, 8), (128, 256, 1, 8),
     ]  # fmt: skip
     assert sum(work[:9]) / 1e6 == pytest.approx(194.7, abs=0.1)
-    of_stage = {name: sum(p.numel() for p in part.parameters()) for name, part in model.stages.named_children()}
-    assert of_stage == {"0": 73_728 + 256, "1": 229_376 + 768, "2": 917_504 + 1_536}
 
 
 def plain_forward(state, images):
@@ -78,6 +72,28 @@ def test_forward_is_the_one_written_out(side):
     images = torch.randn(4, 3, side, side, generator=generator, dtype=torch.float64)
     expected = plain_forward(model.state_dict(), images)
     assert torch.allclose(model.eval()(images), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(("channels", "strides"), [(4, (1, 1)), (8, (1, 2)), (16, (2, 2))])
+def test_shortcuts_of_few_channels_skip_pixels_before_they_multiply(channels, strides, monkeypatch):
+    plain, asked = F.conv2d, []
+    monkeypatch.setattr(F, "conv2d", lambda *given: asked.append((given[1].shape[-1], *given[3])) or plain(*given))
+    draw_resnet8(5, channels)(torch.zeros(2, 3, 8, 8))
+    assert [size[1] for size in asked if size[0] == 1] == list(strides)
+
+
+def test_bf16_without_instructions_multiplies_rounded_operands_and_rounds_the_result(monkeypatch):
+    monkeypatch.setattr(resnet8, "has_bf16_instructions", lambda: False)
+    conv, images = draw_resnet8(10, 8).stages[1].conv1, torch.randn(4, 8, 8, 8, requires_grad=True)
+    rounded = [one.detach().bfloat16().double().requires_grad_() for one in (images, conv.weight)]
+    with torch.autocast("cpu", torch.bfloat16):
+        result = conv(images)
+    exact, slopes = F.conv2d(*rounded, stride=2, padding=1), torch.randn(result.shape).bfloat16()
+    result.backward(slopes)
+    exact.backward(slopes.double())
+    assert result.dtype == torch.bfloat16
+    pairs = [(result, exact), (images.grad, rounded[0].grad), (conv.weight.grad, rounded[1].grad)]
+    assert all(torch.allclose(got.double(), expected, rtol=2**-8, atol=1e-6) for got, expected in pairs)
 
 
 def test_weights_come_from_the_generator_alone():

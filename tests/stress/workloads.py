@@ -55,7 +55,7 @@ def visible(folder: Path) -> Files:
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
         hidden = any(part.startswith(".") for part in name.parts)
-        if path.is_file() and not hidden and not name.name.endswith((".part", ".part.json", "lock")):
+        if path.is_file() and not hidden and not name.name.endswith((".part", "lock")):
             found[name.as_posix()] = path.read_bytes()
     return found
 
