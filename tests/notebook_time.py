@@ -4,6 +4,8 @@ import psutil
 import pytest
 
 SECONDS = 30.0
+IMPORTS = 8.0  # a slow or busy machine: so many times what it took to import the package
+IMPORTED = {}  # notebook -> seconds until then
 
 
 @pytest.hookimpl(wrapper=True)
@@ -11,10 +13,11 @@ def pytest_runtest_teardown(item, nextitem):
     """After a notebook's last cell: read the time while its kernel is still there, fail once it is gone."""
     notebook = item.parent
     kernel = getattr(notebook, "kernel", None)
-    last = kernel is not None and (nextitem is None or nextitem.parent is not notebook)
-    taken = sum(psutil.Process(kernel.km.provisioner.pid).cpu_times()[:4]) if last else 0.0
+    last = nextitem is None or nextitem.parent is not notebook
+    taken = sum(psutil.Process(kernel.km.provisioner.pid).cpu_times()[:4]) if kernel is not None else 0.0
+    if "import fedcopl_lab" in item.cell.source:
+        IMPORTED.setdefault(notebook, taken)
     yield
-    if taken > SECONDS:
-        pytest.fail(
-            f"{notebook.name} took {taken:.0f} s of processor time, {SECONDS:.0f} at most: draw what is committed"
-        )
+    most = max(SECONDS, IMPORTS * IMPORTED.get(notebook, 0.0))
+    if last and taken > most:
+        pytest.fail(f"{notebook.name} took {taken:.0f} s of processor time, {most:.0f} at most: draw committed rows")

@@ -89,8 +89,7 @@ def test_bf16_without_instructions_multiplies_rounded_operands_and_rounds_the_re
     with torch.autocast("cpu", torch.bfloat16):
         result = conv(images)
     exact, slopes = F.conv2d(*rounded, stride=2, padding=1), torch.randn(result.shape).bfloat16()
-    result.backward(slopes)
-    exact.backward(slopes.double())
+    torch.autograd.backward([result, exact], [slopes, slopes.double()])
     assert result.dtype == torch.bfloat16
     pairs = [(result, exact), (images.grad, rounded[0].grad), (conv.weight.grad, rounded[1].grad)]
     assert all(torch.allclose(got.double(), expected, rtol=2**-8, atol=1e-6) for got, expected in pairs)
