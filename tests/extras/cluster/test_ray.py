@@ -23,7 +23,7 @@ from fedcopl_lab.extras.cluster import Needs, ray_sweep
 from fedcopl_lab.extras.federation.flower import need
 from fedcopl_lab.store import Store
 
-need("ray").init(num_cpus=1, include_dashboard=False, log_to_driver=False)  # once for both
+_ray._start(need("ray"), 1)  # once for both
 store, quick = Store(Path(sys.argv[1])), json.loads(sys.argv[2])
 good = configure("smoke", rounds=1, **quick)
 bad = configure("smoke", rounds=1, **quick | {"n_clients": 200})
