@@ -7,6 +7,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import jaxtyping
@@ -97,18 +98,16 @@ def small():
 
 def started_under(marker):
     """Processes, dead ones left out, in whose environment a text stands."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.pid != os.getpid() and marker in "\n".join(process.environ().values()):
-                found.append(process)
-    return found
+    every = psutil.process_iter(["environ"])  # None where it cannot be read
+    return [one for one in every if one.pid != os.getpid() and marker in str(one.info["environ"])]
 
 
 def ended(marker, patience=10.0):
     """Kill what was started under a marker and does not end by itself; which ones."""
-    psutil.wait_procs(started_under(marker), patience)
-    for process in (left := started_under(marker)):
+    deadline = time.monotonic() + patience
+    while (left := started_under(marker)) and time.monotonic() < deadline:
+        psutil.wait_procs(left, 0.1)
+    for process in left:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     return [process.pid for process in left]

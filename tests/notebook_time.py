@@ -5,7 +5,6 @@ import pytest
 
 SECONDS = 30.0
 IMPORTS = 8.0  # a slow or busy machine: so many times what it took to import the package
-IMPORTED = {}  # notebook -> seconds until then
 
 
 @pytest.hookimpl(wrapper=True)
@@ -16,8 +15,8 @@ def pytest_runtest_teardown(item, nextitem):
     last = nextitem is None or nextitem.parent is not notebook
     taken = sum(psutil.Process(kernel.km.provisioner.pid).cpu_times()[:4]) if kernel is not None else 0.0
     if "import fedcopl_lab" in item.cell.source:
-        IMPORTED.setdefault(notebook, taken)
+        notebook.imported = getattr(notebook, "imported", taken)
     yield
-    most = max(SECONDS, IMPORTS * IMPORTED.get(notebook, 0.0))
+    most = max(SECONDS, IMPORTS * getattr(notebook, "imported", 0.0))
     if last and taken > most:
         pytest.fail(f"{notebook.name} took {taken:.0f} s of processor time, {most:.0f} at most: draw committed rows")

@@ -91,11 +91,14 @@ def fetch_missing(configs: Sequence[RunConfig], agreed: bool = False) -> None:
         return
     size = sum(file.size or _SLACK for one in wanted for file in one.files if file.urls)
     print(f"to fetch, about {size / 1e9:.1f} GB: {', '.join(one.name for one in wanted)}")
-    asked = size > ASK_ABOVE and not agreed
-    if asked and not (sys.stdin.isatty() and input("fetch all of it? [y/N] ").strip().lower() in ("y", "yes")):
+    if size > ASK_ABOVE and not agreed and not _agrees():
         raise FedCoPLError("nothing was fetched; say --yes, or fetch single sets with `fedcopl-lab data get NAME`")
     for one in wanted:
         get(one.name)
+
+
+def _agrees() -> bool:
+    return sys.stdin.isatty() and input("fetch all of it? [y/N] ").strip().lower() in ("y", "yes")
 
 
 def missing_inputs(configs: Sequence[RunConfig]) -> list[str]:

@@ -1,6 +1,7 @@
 """Typed access to the fields of a TOML file; every complaint names the file, the field and what it should be."""
 
 import re
+import reprlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,7 +30,7 @@ class Fields:
             value = value[key]
         converted = convert(value)
         if converted is None:
-            raise self.problem(field, f"is {value!r:.40}; expected {expected}")
+            raise self.problem(field, f"is {reprlib.repr(value)}; expected {expected}")
         return converted
 
     def text(self, field: str, default: str | None = None) -> str:

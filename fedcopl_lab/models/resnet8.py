@@ -27,10 +27,9 @@ _STAGES = ((1, 1), (2, 2), (4, 2))  # (channels in units of the stem's, stride)
 class Convolution(nn.Conv2d):
     """A convolution that goes around two faults of oneDNN, torch's library for CPUs.
 
-    Without instructions for bf16 it multiplies in a loop that takes seven times as long as float32. So operands are
-    rounded to bf16, multiplied in float32 and the result rounded: that is what bf16 instructions compute. And where a
-    1x1 convolution of few channels skips pixels, the gradient of its weights overwrites memory that is not its own
-    (oneDNN issue 6035). So those pixels are left out before.
+    Without instructions for bf16 it takes a loop, seven times as long as float32: here operands are rounded to bf16,
+    multiplied in float32 and the result rounded, as instructions do. Where a 1x1 convolution of few channels skips
+    pixels, its weights' gradient overwrites other memory (oneDNN issue 6035): here the pixels are left out before.
     """
 
     def forward(self, images: Tensor) -> Tensor:

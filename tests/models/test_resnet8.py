@@ -41,6 +41,8 @@ def test_shapes_and_multiplications_layer_by_layer():
         (128, 256, 3, 8), (256, 256, 3, 8), (128, 256, 1, 8),
     ]  # fmt: skip
     assert sum(work[:9]) / 1e6 == pytest.approx(194.7, abs=0.1)
+    of_stage = {name: sum(p.numel() for p in part.parameters()) for name, part in model.stages.named_children()}
+    assert of_stage == {"0": 73_728 + 256, "1": 229_376 + 768, "2": 917_504 + 1_536}
 
 
 def plain_forward(state, images):
