@@ -86,6 +86,8 @@ def _import_plugin(name: str) -> str:
     except ImportError as error:
         expected = "expected a module of the current folder or an installed one"
         raise argparse.ArgumentTypeError(f"{name} cannot be imported ({error}); {expected}") from error
+    except FedCoPLError as error:  # argparse would hide it, as a ValueError
+        raise argparse.ArgumentTypeError(str(error)) from error
     return name
 
 

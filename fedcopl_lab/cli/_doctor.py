@@ -61,7 +61,7 @@ def _packages() -> str:
         except PackageNotFoundError:
             wrong.append(f"{need.name} (not installed)")
     if wrong:
-        raise FedCoPLError(f"{', '.join(wrong)}; run `make` again or pip install -r requirements.lock")
+        raise FedCoPLError(f"{', '.join(wrong)}; run `make clean test` or pip install -r requirements.lock")
     return f"all {len(core)} are installed"
 
 
@@ -91,7 +91,7 @@ def _paper_sets() -> str:
 
     missing = [name for name in known_manifests("dataset") if name != "digits" and state_of(name) != "here"]
     if missing:
-        raise _MissingError(f"{', '.join(missing)} not here; needed by the paper profile only: "
+        raise _MissingError(f"{', '.join(missing)} not here; needed by the profiles mini (cifar10) and paper: "
                             "`fedcopl-lab data get NAME`")  # fmt: skip
     return "all are here"
 

@@ -5,8 +5,7 @@ import argparse
 import pandas as pd
 
 from fedcopl_lab.cli._machine import on_this_machine
-from fedcopl_lab.cli.options import add_profile, add_settings, parse_settings
-from fedcopl_lab.config import configure
+from fedcopl_lab.cli.options import add_profile, add_settings, configured, parse_settings
 from fedcopl_lab.store import Run, Store, runs
 
 LISTED = "key method labeller dataset scheme beta aggregate seed complete accuracy seconds"
@@ -50,8 +49,7 @@ def run_one(options: argparse.Namespace) -> int:
     from fedcopl_lab.engine import run
 
     settings = parse_settings(options.settings)
-    changes = {"seed": options.seed, "device": options.device, **settings}
-    config = configure(options.profile, method=options.method, mode=options.mode, **changes)
+    config = configured(options)
     _print_run(run(config if "clients_per_forward" in settings else on_this_machine(options.device)(config)))
     return 0
 

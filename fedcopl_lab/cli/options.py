@@ -8,6 +8,7 @@ from typing import Any
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import checkout_root
+from fedcopl_lab.config import configure
 
 
 def add_profile(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +40,17 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
         except ValueError:
             settings[name] = text
     return settings
+
+
+def configured(options: argparse.Namespace, method: str = "FedCoPL") -> Any:
+    """The configuration that the flags and the settings name; a setting wins over its flag.
+
+    >>> configured(argparse.Namespace(profile=None, method=None, seed=3, settings=["method=PromptFL"])).method
+    'PromptFL'
+    """
+    flags = {name: getattr(options, name, None) for name in ("profile", "method", "mode", "seed", "device")}
+    named = {name: value for name, value in flags.items() if value is not None} | parse_settings(options.settings)
+    return configure(**{"method": method} | named)
 
 
 def figures_folder(profile: str = "smoke", here: bool = False) -> Path:

@@ -65,7 +65,9 @@ def read_archive(path: Path | str, store: Store) -> list[str]:
                     Run(folder).records()  # readable, or an error that names the file
                     if run.path.exists():  # under way here; its rounds are the same
                         shutil.rmtree(run.path)
-                    shutil.copytree(folder, run.path)
+                    shutil.copytree(folder, run.path, ignore=shutil.ignore_patterns("result.json"))
+                    # last: a run with it counts as complete
+                    write_atomic(run.path / "result.json", (folder / "result.json").read_bytes())
                     added.append(run.key)
     except (OSError, EOFError, lzma.LZMAError, tarfile.TarError) as error:
         raise StoreError(f"cannot read {path}: {error}; expected what `fedcopl-lab runs pack` wrote") from error

@@ -2,7 +2,6 @@
 
 from fedcopl_lab.paper._claims_table import judge, judge_claim
 from fedcopl_lab.paper._collect import (
-    SETTING_COLUMNS,
     TIDY_COLUMNS,
     VALUE_COLUMNS,
     collect,
@@ -41,10 +40,7 @@ from fedcopl_lab.paper._stored_or_committed import (
 from fedcopl_lab.paper._study import read_study
 from fedcopl_lab.paper._verdicts import claim_lines, judged_claims, same_verdicts, verdicts, where_reached
 from fedcopl_lab.paper.items import (
-    CLAIMS_ABOUT,
-    GROUPS,
     ITEMS,
-    NO_KAPPA,
     PAPER_SETS,
     SAGE_SETS,
     SEEDS,
@@ -53,17 +49,16 @@ from fedcopl_lab.paper.items import (
     Item,
     NotRun,
     Reads,
-    claims_about,
     differences,
     find_items,
     has_runs,
     targets,
 )
 
-__all__ = ["CLAIMS_ABOUT", "CLIENT_METRICS", "GATE_COLUMNS", "GROUPS", "ITEMS", "LEVEL", "NO_KAPPA", "PAPER_SETS",
-           "SAGE_SETS", "SEEDS", "SETTING_COLUMNS", "THRESHOLDS", "TIDY_COLUMNS", "VALUE_COLUMNS", "VERDICTS",
+__all__ = ["CLIENT_METRICS", "GATE_COLUMNS", "ITEMS", "LEVEL", "PAPER_SETS",
+           "SAGE_SETS", "SEEDS", "THRESHOLDS", "TIDY_COLUMNS", "VALUE_COLUMNS", "VERDICTS",
            "VERDICT_COLUMNS", "Cell", "Drawing", "Item", "NotRun", "Reads", "TidyRows", "add_claims", "add_numbers",
-           "backbone", "claim_lines", "claims", "claims_about", "collect", "committed_seconds", "differences",
+           "backbone", "claim_lines", "claims", "collect", "committed_seconds", "differences",
            "discrepancies", "find_items", "gate_rows", "gates", "has_runs", "image_error", "judge", "judge_claim",
            "judged_claims", "judged_here", "keys_by_cell", "limits", "measured", "measured_claims",
            "measured_clip_labels", "measured_folder", "measured_profiles", "measured_runs", "printed", "reached_table",

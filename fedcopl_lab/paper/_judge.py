@@ -145,10 +145,11 @@ def judge_parts(parts: Mapping[str, Judgement]) -> Judgement:
     verdict = next(word for word in verdicts if any(part.verdict == word for part in parts.values()))
     first = next(part for part in parts.values() if part.verdict == verdict)
     said = [f"{name}: {part.text or 'no number'} ({part.verdict})." for name, part in parts.items()]
+    tested = [part.p for part in parts.values() if not np.isnan(part.p)]
     return replace(
         first,
         n_seeds=min(part.n_seeds for part in parts.values()),
-        p=max(part.p for part in parts.values()) if verdict == "holds" else first.p,
+        p=max(tested) if tested and verdict == "holds" else first.p,
         shown=next(name for name, part in parts.items() if part is first) if not first.shown else first.shown,
         parts=dict(parts),
         cells=sum(part.cells for part in parts.values()),

@@ -16,7 +16,7 @@ from fedcopl_lab.report.looks import BY_LEVEL, DASHED, FAINT, INK, Look
 
 
 def theory(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
-    """Eq. 10: predictions move to the client's classes; Eq. 17 and agreement; entropies; Eq. 16, both sides."""
+    """Eq. 10, distances to the client's classes; Eq. 17 and agreement; entropies; Eq. 16, both sides."""
     looks = dict(zip(order(lines["column"]), cycle(BY_LEVEL), strict=False))
     of_column = {column: lines[lines["column"] == column] for column in looks}
     cell = ["seed", "y"]  # one line per seed and client, one column per metric
@@ -58,12 +58,12 @@ def theory(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     eq17 = (f"Eq. 17: merged model {merged['distance_to_mean']:.2f} from the mean, "
             f"{merged['distance_to_single']:.2f} from one local model")  # fmt: skip
     whole = [
-        Panel(moved, "Eq. 10: local training moves predictions to the client's classes (hollow: start, filled: end)",
+        Panel(moved, "Eq. 10: mean prediction before (hollow) and after (filled) local training",
               y="distance to the client's classes (total variation)", ends=(0.0, None)),
         Panel(agreement, eq17, "local models that agree with the merged one", "confidence of the merged model"),
     ]  # fmt: skip
     pairs = ((entropies, "entropy of the client's classes", "mean entropy of its predictions"),
-             (both_sides, "left of Eq. 16", "right of Eq. 16 (grey: minus)"))  # fmt: skip
+             (both_sides, "H(p(y|x)), nats", "H(p(y)) + KL, nats (grey: − KL)"))  # fmt: skip
     split = [Panel(partial(paint, column=name), name, x, y, "both") for paint, x, y in pairs for name in looks]
     dots = {column: replace(look, line="none") for column, look in looks.items()}
     dots |= {"both sides of Eq. 16 equal": Look(INK, line=DASHED, width=0.8)}

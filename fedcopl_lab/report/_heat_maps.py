@@ -61,7 +61,8 @@ def _field(axes: Axes, wide: pd.DataFrame, cuts: tuple[float, float], span: floa
              annot_kws={"fontsize": 6.5}, square=True)  # fmt: skip
     axes.invert_yaxis()
     row, column = np.unravel_index(int(np.nanargmax(wide.to_numpy())), wide.shape)
-    axes.texts[int(row) * wide.shape[1] + int(column)].set_fontweight("bold")
+    written = np.isfinite(values).ravel()[: int(row) * wide.shape[1] + int(column)].sum()  # empty cells have no text
+    axes.texts[int(written)].set_fontweight("bold")
     (low, high), (rows, columns) = cuts, ([*map(float, wide.index)], [*map(float, wide.columns)])
     box: dict[str, Any] = {"fill": False, "zorder": 3}
     if high in columns:

@@ -5,64 +5,44 @@ from typing import Any
 
 import pandas as pd
 
-from fedcopl_lab.paper import ITEMS, Item, claims_about, keys_by_cell, measured, measured_claims, measured_runs
+from fedcopl_lab.paper import ITEMS, Item, keys_by_cell, measured, measured_claims, measured_runs
 from fedcopl_lab.report._claims import SYMBOLS
 from fedcopl_lab.report._compare import beside, number_text
 from fedcopl_lab.report._words import item_of, markdown, paper_of
 
 
-def items_table(profile: str = "smoke") -> pd.DataFrame:
-    """Every table and figure that can be made, with what was measured for it.
+def items_markdown(profile: str = "smoke") -> str:
+    """Every table and figure that can be made, as Markdown for the README.
 
     Args:
         profile: whose committed runs and verdicts.
 
     Returns:
-        One row per item, indexed by its id. Columns paper, where (in the paper; ``"ours"`` beside it), shows,
-        notebook, profile, runs, seconds (of one process, for all seeds; runs that items share count for each),
-        hardware (empty without runs), and one column per verdict with how many claims about the item got it.
+        One line per item: where it is in its paper, what it shows, its notebook, its runs and their minutes (of one
+        process, for all seeds; runs that items share count for each), and its claims' verdicts as signs and numbers.
 
     Raises:
         FedCoPLError: nothing was measured in that profile.
 
-    >>> items_table().loc["fedcopl_main_table1", ["where", "notebook"]].tolist()
-    ['main Table 1', 'fedcopl_main_table1']
-
-    Shown in the README.
+    >>> items_markdown().splitlines()[0]
+    '| item | shows | notebook | runs, minutes | claims |'
     """
     runs = measured_runs(profile).set_index("key")
     verdict_of = measured_claims(profile).set_index("number")["verdict"]
     keys = measured(profile).dropna(subset="key").groupby("item")["key"].unique()
-    rows = {}
+    rows = []
     for item in ITEMS:
         own = runs.loc[[key for key in keys.get(item.id, ()) if key]]
-        found = verdict_of.reindex(list(claims_about(item))).value_counts()
-        machines = {f"{name}, {threads} thread" for name, threads in zip(own["hardware"], own["threads"], strict=True)}
-        rows[item.id] = {
-            "paper": paper_of(item), "where": item.source, "shows": item.title, "notebook": item.notebook,
-            "profile": profile, "runs": len(own), "seconds": float(own["seconds"].sum()),
-            "hardware": ", ".join(sorted(machines)),
-            **{verdict: int(found.get(verdict, 0)) for verdict in SYMBOLS},
-        }  # fmt: skip
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("item")
-
-
-def items_markdown(profile: str = "smoke") -> str:
-    """The table as Markdown, for the README: one line per item, its claims as signs and numbers.
-
-    >>> items_markdown().splitlines()[0]
-    '| item | shows | notebook | runs, minutes | claims |'
-    """
-    rows = [
-        (
-            f"{row['paper']}, {row['where']} (`{item_id}`)",
-            row["shows"],
-            f"[{row['notebook']}](notebooks/{row['notebook']}.ipynb)",
-            f"{row['runs']}, {row['seconds'] / 60:.1f}" if row["runs"] else "none",
-            " ".join(f"{sign} {row[verdict]}" for verdict, sign in SYMBOLS.items() if row[verdict]),
+        found = verdict_of.reindex(list(item.claims)).value_counts()
+        rows.append(
+            (
+                f"{paper_of(item)}, {item.source} (`{item.id}`)",
+                item.title,
+                f"[{item.notebook}](notebooks/{item.notebook}.ipynb)",
+                f"{len(own)}, {own['seconds'].sum() / 60:.1f}" if len(own) else "none",
+                " ".join(f"{sign} {found[verdict]}" for verdict, sign in SYMBOLS.items() if verdict in found),
+            )
         )
-        for item_id, row in items_table(profile).to_dict("index").items()
-    ]
     return markdown(("item", "shows", "notebook", "runs, minutes", "claims"), rows)
 
 

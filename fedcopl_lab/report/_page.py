@@ -190,7 +190,7 @@ def _files(item: Item, folder: Path) -> dict[str, Any]:
 
 
 def _about(item: Item, verdicts: pd.DataFrame | None) -> dict[str, Any]:
-    about = [] if verdicts is None else verdicts[verdicts["number"].isin(paper.claims_about(item))].to_dict("records")
+    about = [] if verdicts is None else verdicts[verdicts["number"].isin(item.claims)].to_dict("records")
     counts = Counter(str(line["verdict"]) for line in about)
     tally = [(verdict, counts[verdict]) for verdict in SYMBOLS if counts[verdict]]
     return {"claims": about, "tally": tally, "failed": counts["does not hold"]}
@@ -238,8 +238,9 @@ def _totals(numbers: pd.DataFrame, runs: pd.DataFrame, profile: str) -> dict[str
     """Runs behind the page, and what they took when they were committed: a page made again has the same bytes."""
     behind = runs[runs["key"].isin(set(numbers["key"]))].drop_duplicates("key")
     known = paper.measured_runs(profile) if profile in paper.measured_profiles() else runs.head(0)
-    minutes = known.loc[known["key"].isin(behind["key"]), "seconds"].sum() / 60
-    return {"runs": len(behind), "minutes": f"{minutes:.1f}", "hardware": order(behind["hardware"])}
+    seconds = known.loc[known["key"].isin(behind["key"]), "seconds"]
+    minutes = f"{seconds.sum() / 60:.1f}" if len(seconds) == len(behind) else ""
+    return {"runs": len(behind), "minutes": minutes, "hardware": order(behind["hardware"])}
 
 
 def _alternative(item: Item, lines: pd.DataFrame, metrics: Sequence[str]) -> str:

@@ -112,9 +112,10 @@ def perturb_counts(
 ) -> Int[Tensor, "k c"]:
     """The counts as the server receives them, 0 or more: exact, noisy or wrong on purpose (beyond the paper).
 
-    One image changes one of its client's counts by 1: sensitivity 1, both as a sum and as a length. Noise is
-    added once per client and label phase; over T label phases the budgets add up to T ε. Results are
-    rounded, and negative ones set to 0, which costs no privacy.
+    With fixed thresholds one image changes one of its client's counts by 1: sensitivity 1, both as a sum and as a
+    length. With FedCoPL's own thresholds, the client's medians, one image can change several counts, so that ε names
+    the noise and guarantees nothing. Noise is added once per client and label phase; over T label phases the budgets
+    add up to T ε. Results are rounded, and negative ones set to 0, which costs no privacy.
 
     Args:
         counts: filtered images per client and class, [K, C].

@@ -59,9 +59,9 @@ class Scene(ABC, Generic[P]):
             self._update(values)
         return self._describe(values)
 
-    def draw(self, params: P, previous: P | None = None) -> Picture:
+    def draw(self, params: P) -> Picture:
         """The figure for these parameters."""
-        self.show(params, previous)
+        self.show(params)
         return self.figure
 
     @abstractmethod

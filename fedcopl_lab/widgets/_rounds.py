@@ -260,4 +260,11 @@ def _by_name(runs: Runs) -> dict[str, RunHistory]:
     found = [run if isinstance(run, RunHistory) else RunHistory.of(run, name) for name, run in named]
     if not found:
         raise FedCoPLError("there is no run to play; pass one, such as lab.run(lab.configure('smoke'))")
-    return {one.name: one for one in found}
+    by_name: dict[str, RunHistory] = {}
+    for one in found:  # a run's own name leaves out settings, so that two runs of a sweep may share it
+        name, number = one.name, 1
+        while name in by_name:
+            number += 1
+            name = f"{one.name} ({number})"
+        by_name[name] = replace(one, name=name)
+    return by_name

@@ -49,15 +49,12 @@ class ThresholdParams:
     q_ent: float = 0.5
 
 
-def draw_thresholds(
-    params: ThresholdParams | None = None, sources: Sources = DATASETS, previous: ThresholdParams | None = None
-) -> Picture:
+def draw_thresholds(params: ThresholdParams | None = None, sources: Sources = DATASETS) -> Picture:
     """Which images of a client both filters keep, and the estimate, quota and labels that follow (Eqs. 2 and 3).
 
     Args:
         params: levels, client and data set; None takes the defaults.
         sources: names of data sets, or :class:`Scores`, to choose among.
-        previous: parameters of the move before, to mark the images gained and lost since.
 
     Returns:
         A figure of four panels.
@@ -69,7 +66,7 @@ def draw_thresholds(
 
     Shown in notebook ``explore``.
     """
-    return ThresholdScene(sources).draw(params or ThresholdParams(), previous)
+    return ThresholdScene(sources).draw(params or ThresholdParams())
 
 
 def explore_thresholds(sources: Sources = DATASETS, **start: Any) -> Explorer[ThresholdParams]:

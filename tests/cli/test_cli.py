@@ -46,6 +46,8 @@ def fails(capsys):
         (["run", "--method", "FedCopl"], "did you mean 'FedCoPL'"),
         (["run", "--mode", "author"], "choose one of paper, authors"),
         (["run", "--profile", "smok"], "did you mean 'smoke'"),
+        (["run", "--set", "method=SAGE", "--set", "beta=0.1"], "beta"),
+        (["plan", "--set", "profile=mimi"], "did you mean 'mini'"),
         (["run", "--set", "betta=0.1"], "did you mean 'beta'"),
         (["run", "--set", "beta"], "expected NAME=VALUE"),
         (["run", "--set", "beta=-1.5"], "beta=-1.5 is not valid; expected a positive Dirichlet concentration"),

@@ -1,13 +1,7 @@
 """Runs: the same seed gives the same bytes, also when killed, resumed, or asked for by two processes."""
 
-import json
 import math
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 import torch
@@ -41,22 +35,6 @@ def copied(short_run, store):
 def short(changes):
     """A run of either paper."""
     return {**({} if changes.get("method") == "SAGE" else SHORT), **changes}
-
-
-def compute_in_process(config, root, wait=True):
-    """The run in a process of its own; the configuration travels as JSON."""
-    code = (
-        "import json, sys\n"
-        "from fedcopl_lab.config import PromptConfig\n"
-        "from fedcopl_lab.engine import run\n"
-        "from fedcopl_lab.store import Store\n"
-        "run(PromptConfig(**json.loads(sys.argv[1])), Store(sys.argv[2]), progress=False)\n"
-    )
-    arguments = [sys.executable, "-c", code, json.dumps(config.as_dict()), str(root)]
-    process = subprocess.Popen(arguments, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    if wait:
-        assert process.wait(120) == 0
-    return process
 
 
 @pytest.mark.parametrize(
@@ -121,33 +99,6 @@ def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, power_cut, chang
     power_cut(config, broken, stop_after)
     resumed = lab.run(config, broken, progress=False)
     assert promised_bytes(resumed) == promised_bytes(whole)
-
-
-@LONG
-@pytest.mark.parametrize("stored_rounds", [0, 1, 3])
-def test_sigkill_mid_round_then_started_again_ends_with_the_same_bytes(tmp_path, stored_rounds):
-    config = lab.configure("smoke", rounds=4, local_epochs=3)
-    whole = lab.run(config, Store(tmp_path / "whole"), progress=False)
-    killed = Store(tmp_path / "killed").run(whole.key)
-    process = compute_in_process(config, tmp_path / "killed", wait=False)
-    deadline = time.monotonic() + 100
-    while killed.rounds_done() < stored_rounds or not (killed.path / "split.json").is_file():
-        assert time.monotonic() < deadline
-        assert process.poll() is None, "the run ended before it could be killed"
-        time.sleep(0.002)
-    time.sleep(0.05)  # into the next round
-    process.send_signal(signal.SIGKILL)
-    process.wait(10)
-    assert not killed.complete
-    compute_in_process(config, tmp_path / "killed")
-    assert promised_bytes(killed) == promised_bytes(whole)
-
-
-@LONG
-def test_two_processes_asked_for_one_run_compute_it_once(tmp_path, short_run):
-    both = [compute_in_process(short_run.config, tmp_path, wait=False) for _ in range(2)]
-    assert [process.wait(120) for process in both] == [0, 0]
-    assert promised_bytes(Store(tmp_path).run(short_run.key)) == promised_bytes(short_run)
 
 
 def test_thread_count_of_the_caller_is_left_alone(store):

@@ -66,5 +66,4 @@ def test_sweep_raises_the_error_of_a_run_and_keeps_the_others(tmp_path):
     bad = lab.configure("smoke", **SHORT, n_clients=50)
     with pytest.raises(FedCoPLError, match="clients"):
         lab.sweep([good, bad], Store(tmp_path), jobs=1, progress=False)
-    lab.sweep([good], Store(tmp_path), jobs=1, progress=False)
     assert Store(tmp_path).run(key_of(good)).complete

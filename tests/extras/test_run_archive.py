@@ -3,6 +3,7 @@
 import io
 import shutil
 import tarfile
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab._errors import StoreError
+from fedcopl_lab.extras import run_archive
 from fedcopl_lab.extras.run_archive import read_archive, write_archive
 from fedcopl_lab.paper import collect, find_items
 from fedcopl_lab.store import Store
@@ -44,6 +46,19 @@ def test_tables_are_the_same_from_an_archive(archived, tmp_path):
     with pytest.raises(StoreError, match="remove its run folder"):
         again.load_state()
     assert read_archive(file, there) == []
+
+
+def test_a_run_cut_short_while_it_is_added_is_not_complete_and_comes_whole_the_next_time(
+    archived, tmp_path, monkeypatch
+) -> None:
+    store, trained, file = archived
+    with monkeypatch.context() as patched:
+        patched.setattr(run_archive, "write_atomic", Mock(side_effect=OSError("disk full")))
+        with pytest.raises(StoreError, match="disk full"):
+            read_archive(file, Store(tmp_path))
+    assert not any(run.complete for run in Store(tmp_path).runs())
+    assert sorted(read_archive(file, Store(tmp_path))) == sorted(run.key for run in store.runs() if run.complete)
+    assert Store(tmp_path).run(trained.key).records() == trained.records()
 
 
 def test_the_same_runs_give_the_same_bytes(archived, tmp_path):

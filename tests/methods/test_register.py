@@ -89,6 +89,10 @@ def test_the_command_line_and_worker_processes_import_it(tmp_path, monkeypatch, 
     with pytest.raises(SystemExit):
         main(["--plugin", "no_such_module", "doctor"])
     assert "no_such_module cannot be imported" in capsys.readouterr().err
+    (tmp_path / "mistyped_method.py").write_text(MODULE.replace("lr=", "lrr="))
+    with pytest.raises(SystemExit):
+        main(["--plugin", "mistyped_method", "doctor"])
+    assert "lrr" in capsys.readouterr().err
 
 
 def test_a_stored_run_of_an_unknown_method_can_be_listed_but_not_run(store, monkeypatch):

@@ -185,3 +185,21 @@ def test_curves_that_never_arrive_count_with_their_bound(judged_by) -> None:
     judged = judged_by("fewest_rounds", arriving(lambda c, place: 1 if is_sage(c) else 99))
     assert judged.difference == pytest.approx(math.log2((ROUNDS + 1) / 1))
     assert "36 curves never reached a target" in judged.note  # LPL, 3 seeds, 3 α, 4 targets
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [("fewest_rounds", "FixMatch-LPL"), ("best_with_a_tenth_labelled", "SAGE"), ("largest_lead_early", "SAGE")],
+)
+def test_an_alpha_without_its_runs_is_left_out_and_the_others_are_judged(name, missing, judged_by) -> None:
+    behind = arriving(lambda c, place: place + 2 * is_sage(c))
+    judged = judged_by(name, lambda c: None if (c.method, c.alpha) == (missing, 0.5) else behind(c))
+    assert judged.verdict != NOT_TESTED
+    assert "Without, as not stored" in judged.note
+    assert "α = 0.5" in judged.note
+
+
+def test_kappa_star_without_runs_is_not_tested(judged_by) -> None:
+    rising = accuracy(lambda c: 60 + c.kappa)
+    judged = judged_by("kappa_star_is_best", lambda c: None if c.kappa == KAPPA_STAR else rising(c))
+    assert (judged.verdict, judged.note) == (NOT_TESTED, "Needs 3 seeds of SAGE at κ*.")

@@ -170,6 +170,8 @@ def test_every_cell_of_the_surface_has_its_value_and_the_best_is_boxed(all_numbe
     assert "best: 95.0 ± 0.0 at τ1 = 0.3, τ2 = 0.9" in accuracy.get_title()
     cuts = [box.get_bbox().bounds for box in accuracy.patches if box.get_edgecolor() == mpl.colors.to_rgba("white")]
     assert cuts == [(2, 0, 1, 5), (0, 2, 5, 1)]
+    half_run = draw("fedcopl_ours_surface", numbers.query("not (series == 'τ2 = 0.1' and column == '0.1')")).axes[0]
+    assert [text.get_text() for text in half_run.texts if text.get_fontweight() == "bold"] == ["95.0"]
 
 
 T_975 = {1: 12.7062, 2: 4.30265, 4: 2.77645, 9: 2.26216}

@@ -137,3 +137,10 @@ def test_a_shorter_run_is_shown_at_its_last_round(history):
     explorer.controls["run"].value = "made up"
     explorer.controls["round"].value = 7
     assert explorer.numbers["round"] == 7
+
+
+def test_two_runs_of_one_name_are_both_offered(history):
+    explorer = widgets.play_rounds([history, replace(history, rows=history.rows[:3])])
+    assert list(explorer.controls["run"].options) == ["made up", "made up (2)"]
+    explorer.controls["run"].value = "made up (2)"
+    assert explorer.controls["round"].max == 3

@@ -12,7 +12,7 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import to_json, write_atomic
-from fedcopl_lab.cli.options import add_profile, add_settings, figures_folder, parse_settings
+from fedcopl_lab.cli.options import add_profile, add_settings, configured, figures_folder, parse_settings
 from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig, configure, profile_name
 
 
@@ -314,8 +314,7 @@ def _runs_to_plan(options: argparse.Namespace) -> list[RunConfig]:
     settings = parse_settings(options.settings)
     found: Sequence[RunConfig]
     if options.method or settings:
-        settings = {"device": options.device, **settings}
-        found = [configure(options.profile, method=options.method or "FedCoPL", **settings)]
+        found = [configured(options)]
     else:
         profile = profile_name(options.profile)
         runs = runs_of(find_items(options.items), profile, SEEDS, device=options.device)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.cli.options import add_profile, add_settings, parse_settings
+from fedcopl_lab.cli.options import add_profile, add_settings, configured, parse_settings
 
 if TYPE_CHECKING:
     from fedcopl_lab.config import RunConfig
@@ -144,8 +144,6 @@ def _virtual(options: argparse.Namespace) -> int:
 
 
 def _config(options: argparse.Namespace) -> "RunConfig":
-    from fedcopl_lab.config import configure
-
-    settings = {"seed": options.seed, **parse_settings(options.settings)}
-    config = configure(options.profile, method=options.method, **settings)
-    return config if "clients_per_forward" in settings else replace(config, clients_per_forward=1)
+    config = configured(options)
+    chosen = "clients_per_forward" in parse_settings(options.settings)
+    return config if chosen else replace(config, clients_per_forward=1)

@@ -10,7 +10,7 @@ from fedcopl_lab.config import did_you_mean
 from fedcopl_lab.paper.items._fedcopl_columns import PAPER_SETS
 from fedcopl_lab.paper.items._fedcopl_runs import FEDCOPL_CELLS, NOT_RUN
 from fedcopl_lab.paper.items._item import SEEDS, Cell, Drawing, Item, NotRun, Reads, ways_on_cards
-from fedcopl_lab.paper.items._sage_runs import NO_KAPPA, SAGE_CELLS, SAGE_SETS, targets
+from fedcopl_lab.paper.items._sage_runs import SAGE_CELLS, SAGE_SETS, targets
 
 GROUPS = ("paper", "beyond", "fedcopl", "sage", "all")
 """Names for several items at once; ``paper`` is what the papers show and the default."""
@@ -27,8 +27,8 @@ _OF_PROFILE: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """Profile -> what its items say instead of a sentence about smoke."""
 
-__all__ = ["CLAIMS_ABOUT", "GROUPS", "ITEMS", "NO_KAPPA", "PAPER_SETS", "SAGE_SETS", "SEEDS", "Cell", "Drawing",
-           "Item", "NotRun", "Reads", "claims_about", "differences", "find_items", "has_runs", "targets",
+__all__ = ["GROUPS", "ITEMS", "PAPER_SETS", "SAGE_SETS", "SEEDS", "Cell", "Drawing",
+           "Item", "NotRun", "Reads", "differences", "find_items", "has_runs", "targets",
            "ways_on_cards"]  # fmt: skip
 
 
@@ -46,18 +46,6 @@ def _item(name: str, told: dict[str, Any], sentences: dict[str, str]) -> Item:
 ITEMS: tuple[Item, ...] = tuple(
     _item(name, told, texts["sentences"]) for texts in _TEXTS for name, told in texts["items"].items()
 )
-
-CLAIMS_ABOUT: dict[str, tuple[int, ...]] = {item.id: item.claims for item in ITEMS if item.claims}
-"""Item -> numbers of the claims that its picture lets a reader look at; an item that is not here has none."""
-
-
-def claims_about(item: Item) -> tuple[int, ...]:
-    """Numbers of the claims that an item speaks to, in the papers' order.
-
-    >>> claims_about(find_items(["main Table 5"])[0])
-    (29, 30)
-    """
-    return item.claims
 
 
 def differences(item: Item, profile: str) -> tuple[str, ...]:

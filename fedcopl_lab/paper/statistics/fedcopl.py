@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 import pandas as pd
 
-from fedcopl_lab.paper._evidence import Named, Read, Rows, Settings, joined
+from fedcopl_lab.paper._evidence import Named, NotTestedError, Read, Rows, Settings, joined
 from fedcopl_lab.paper._intervals import LEVEL, columns_of, image_error, minus, with_image_error
 from fedcopl_lab.paper._judge import (
     Judgement,
@@ -184,6 +184,8 @@ def baselines_fall_with_clients(runs: StoredRuns) -> Judgement:
     places = runs.cells({place: partial(changes, there) for place, there in at_tenth(runs).items()})
     found = {joined(name, place): values for place, rows in places.items() for name, values in rows.items()}
     others = {name: values for name, values in found.items() if not name.startswith("FedCoPL")}
+    if len(others) in (0, len(found)):
+        raise NotTestedError("needs 3 seeds of FedCoPL and of a baseline with several numbers of clients")
     own = pooled({name: values for name, values in found.items() if name.startswith("FedCoPL")})
     return judge_parts(
         {

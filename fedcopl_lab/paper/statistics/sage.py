@@ -166,6 +166,8 @@ def large_kappas_are_alike(runs: StoredRuns) -> Judgement:
 def kappa_star_is_best(runs: StoredRuns) -> Judgement:
     """76: accuracy at κ* minus at the best other κ."""
     means = _over_kappa(runs, last_five).mean()
+    if KAPPA_STAR not in means:
+        raise NotTestedError("needs 3 seeds of SAGE at κ*")
     best = means.drop(KAPPA_STAR).idxmax()
     rank = int((means > means[KAPPA_STAR]).sum()) + 1
     there = {**SAGE, **on_analysed_set(runs.profile)["α = 1"]}
@@ -178,21 +180,12 @@ def fewest_rounds(runs: StoredRuns) -> Judgement:
     """77: log2 of FixMatch-LPL's rounds over SAGE's, to each target at each α."""
     judged = judge_every_case(_leads_in_rounds(runs), DOUBLINGS)
     smoothed = pooled(_leads_in_rounds(runs, WINDOW)).mean()
-
-    def censored(target: int, rows: Rows) -> float:
-        return float(_reached(rows, target).censored)
-
-    bounds = sum(
-        int(runs.values(partial(censored, target), **row, **there).sum())
-        for there in long_runs(runs.profile).values()
-        for row in (LPL, SAGE)
-        for target in targets(runs.profile)
-    )
+    bounds = _to_each_target(runs, lambda own, other: own.censored + other.censored)
     return judged.with_notes(
         f"A ratio of {2**judged.difference:.2f}; {2**smoothed:.2f} with {WINDOW}-round means."
         if judged.verdict != "not tested"
         else "",
-        f"{bounds} curves never reached a target and count with their bound.",
+        f"{int(sum(map(sum, bounds.values())))} curves never reached a target and count with their bound.",
         "Against FixMatch-LPL, as the paper counts.",
     )
 
@@ -285,32 +278,47 @@ def _leads(runs: StoredRuns, read: Read, columns: Named, rivals: Named) -> dict[
 
 def _best(runs: StoredRuns, share: float) -> Judgement:
     """Best of all needs every rival; that it is not, the rivals with enough seeds may show."""
-    columns, known = compared_columns(runs.profile, share), {}
-    for name, row in RIVALS.items():
-        try:
-            for there in columns.values():
-                runs.values(accuracy, **{**there, **row})
-        except NotTestedError:
-            continue
-        known[name] = row
-    if not known:
-        raise NotTestedError("needs 3 seeds of other methods; none has them")
-    judged = _with_last_round(lambda read: judge_every_case(_leads(runs, read, columns, known)))
-    missing = [name for name in RIVALS if name not in known]
+    columns = compared_columns(runs.profile, share)
+    known = runs.cells({name: partial(_stored_rivals, runs, there) for name, there in columns.items()})
+
+    def judge(read: Read) -> Judgement:
+        leads = {name: runs.lead(read, SAGE, rivals, **columns[name]) for name, rivals in known.items()}
+        return judge_every_case(runs.cells(leads))
+
+    judged = _with_last_round(judge)
+    missing = [name for name in RIVALS if any(name not in rivals for rivals in known.values())]
     if not missing or judged.verdict in ("does not hold", "not tested"):
         return judged
+    there = ", ".join(dict.fromkeys(name for rivals in known.values() for name in rivals))
     return replace(judged, verdict="not tested").with_notes(
-        f"Only over the best of {', '.join(known)} ({judged.verdict}); too few seeds of {', '.join(missing)}."
+        f"Only over the best of {there} ({judged.verdict}); too few seeds of {', '.join(missing)}."
     )
 
 
+def _stored_rivals(runs: StoredRuns, there: Settings) -> Named:
+    """The other methods with enough seeds in a column."""
+    runs.values(accuracy, **{**there, **SAGE})  # else the column is left out, for the reason raised here
+    stored = {name: partial(runs.values, accuracy, **{**there, **row}) for name, row in RIVALS.items()}
+    if not (found := runs.cells(stored, least=0)):
+        raise NotTestedError("needs 3 seeds of other methods; none has them")
+    return {name: RIVALS[name] for name in found}
+
+
 def _leads_in_rounds(runs: StoredRuns, window: int = 1) -> dict[str, pd.Series]:
-    def lead(target: int, own: Rows, other: Rows) -> float:
-        return log_speed_up(_reached(other, target, window), _reached(own, target, window))
+    return _to_each_target(runs, lambda own, other: log_speed_up(other, own), window)
+
+
+def _to_each_target(
+    runs: StoredRuns, read: Callable[[Reached, Reached], float], window: int = 1
+) -> dict[str, pd.Series]:
+    """A number from when SAGE and FixMatch-LPL reached each target, at each α."""
+
+    def both(target: int, own: Rows, other: Rows) -> float:
+        return read(_reached(own, target, window), _reached(other, target, window))
 
     return runs.cells(
         {
-            f"{column}, to {target} %": runs.paired(partial(lead, target), {**SAGE, **there}, {**LPL, **there})
+            f"{column}, to {target} %": runs.paired(partial(both, target), {**SAGE, **there}, {**LPL, **there})
             for column, there in long_runs(runs.profile).items()
             for target in targets(runs.profile)
         }
