@@ -65,6 +65,8 @@ def check_fields(settings: Any, name_of: Callable[[str], str] = str) -> None:
             raise FedCoPLError(f"{name}={value!r} is unknown; choose one of {', '.join(map(str, choices))}")
         if field.type is str:
             check(name, value, lambda v: isinstance(v, str) and v != "", "a name in quotes")
+        if field.type is bool:
+            check(name, value, lambda v: isinstance(v, bool), "True or False; true or false on the command line")
         if field.type in (float, float | None) and isinstance(value, numbers.Real):
             object.__setattr__(settings, field.name, float(value))  # beta=1 and beta=1.0 are one run, one key
         if name in RANGES and not (optional and value is None):
@@ -95,6 +97,7 @@ _RANGES: tuple[tuple[tuple[str, _Test], str], ...] = (
         _whole(1),
         "unlabelled_batch_size steps_per_epoch labelled_per_class fedmatch_lookup_every fedloke_ramp test_stride",
     ),
+    (_whole(0), "visual_depth"),
     (_whole(8), "image_size"),
     (_QUANTILE, "q_conf q_ent cpl_alpha cpl_beta"),
     (_SHARE, "upl_confident threshold fixed_weight fedmatch_threshold fedlabel_threshold feddure_threshold fedloke_mu"),

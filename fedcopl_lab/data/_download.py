@@ -157,7 +157,7 @@ class _ResumingDownload:
         times = (self.patience.connect, self.patience.read)
         with requests.get(address, headers=headers, stream=True, timeout=times) as response:
             total = self._accept(response, have, bar)
-            if total == have > 0:
+            if response.status_code == 416:  # nothing is missing
                 return True
             self._check(total)
             with open(self.part, "ab") as part:

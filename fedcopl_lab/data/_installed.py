@@ -13,7 +13,7 @@ from filelock import FileLock
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import to_json, write_atomic
-from fedcopl_lab.data._download import PATIENCE, Patience, fetch, file_digest, wrong
+from fedcopl_lab.data._download import fetch, file_digest, wrong
 from fedcopl_lab.data._folders import find_set, set_folder
 from fedcopl_lab.data._manifests import Member, SourceFile, load_manifest, manifest_fields, members_of, source_files
 from fedcopl_lab.data._readers import read_source
@@ -64,13 +64,7 @@ def download_of(name: str, root: str | Path | None = None) -> Download:
     return Download(name, fields.text("kind"), source_files(fields), members_of(fields), set_folder(name, root))
 
 
-def get(
-    name: str,
-    root: str | Path | None = None,
-    replace: bool = False,
-    progress: bool = True,
-    patience: Patience = PATIENCE,
-) -> Path:
+def get(name: str, root: str | Path | None = None, replace: bool = False, progress: bool = True) -> Path:
     """Fetch and unpack a set or weights, at once when everything is there; the set's folder.
 
     Args:
@@ -78,7 +72,6 @@ def get(
         root: folder of all data; None takes ``$FEDCOPL_LAB_DATA``, else the user's cache folder.
         replace: fetch again what differs from its checksum; the old files are kept as ``NAME.bad``.
         progress: show bars.
-        patience: waiting times and number of tries.
 
     Raises:
         FedCoPLError: nothing to download, files that do not arrive, a checksum that differs.
@@ -97,7 +90,7 @@ def get(
         problems = []
         for file in download.files:
             try:
-                _get_file(download, file, replace, progress, patience)
+                _get_file(download, file, replace, progress)
             except FedCoPLError as problem:  # the others are fetched all the same
                 problems.append(str(problem))
         if problems:
@@ -154,12 +147,12 @@ def state_of(name: str, root: str | Path | None = None) -> State:
     return "here" if loose else "partly"
 
 
-def _get_file(download: Download, file: SourceFile, replace: bool, progress: bool, patience: Patience) -> None:
+def _get_file(download: Download, file: SourceFile, replace: bool, progress: bool) -> None:
     # whether members that lie in place are right is for `verify` to say
     members_there = download.members and all((download.folder / member.path).is_file() for member in download.members)
     if file.unpack and (_record(download, file) is not None or members_there):
         return
-    path = fetch(file, download.folder, patience, progress, replace)
+    path = fetch(file, download.folder, progress=progress, replace=replace)
     if file.unpack:
         listing = unpack(path, download.folder / file.unpack, progress)
         # written last: its presence says that everything was moved into place

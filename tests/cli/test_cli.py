@@ -48,6 +48,8 @@ def fails(capsys):
         (["run", "--profile", "smok"], "did you mean 'smoke'"),
         (["run", "--set", "method=SAGE", "--set", "beta=0.1"], "beta"),
         (["plan", "--set", "profile=mimi"], "did you mean 'mini'"),
+        (["run", "--set", "method=SAGE", "--set", "use_cdsc=False"], "expected True or False; true or false on"),
+        (["run", "--set", "visual_depth=2.5"], "expected a whole number, 0 or more, or None"),
         (["run", "--set", "betta=0.1"], "did you mean 'beta'"),
         (["run", "--set", "beta"], "expected NAME=VALUE"),
         (["run", "--set", "beta=-1.5"], "beta=-1.5 is not valid; expected a positive Dirichlet concentration"),

@@ -107,6 +107,13 @@ def test_a_lie_about_the_length_never_gives_a_wrong_file(server, get, tmp_path, 
     assert get(unknown_size).read_bytes() == CONTENT
 
 
+def test_a_whole_part_of_unknown_size_survives_a_server_without_ranges(server, get, tmp_path):
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "set.bin.part").write_bytes(CONTENT)
+    server.faults = [{"ignore_range": True}]
+    assert get(source(server, size=0)).read_bytes() == CONTENT
+
+
 def test_a_length_that_promises_too_much_does_no_harm(server, get):
     server.faults = [{"lie": 1000}]
     assert get(source(server, size=0)).read_bytes() == CONTENT

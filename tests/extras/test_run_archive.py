@@ -48,9 +48,7 @@ def test_tables_are_the_same_from_an_archive(archived, tmp_path):
     assert read_archive(file, there) == []
 
 
-def test_a_run_cut_short_while_it_is_added_is_not_complete_and_comes_whole_the_next_time(
-    archived, tmp_path, monkeypatch
-) -> None:
+def test_a_run_cut_short_while_it_is_added_comes_whole_the_next_time(archived, tmp_path, monkeypatch):
     store, trained, file = archived
     with monkeypatch.context() as patched:
         patched.setattr(run_archive, "write_atomic", Mock(side_effect=OSError("disk full")))

@@ -89,9 +89,9 @@ def test_the_command_line_and_worker_processes_import_it(tmp_path, monkeypatch, 
     with pytest.raises(SystemExit):
         main(["--plugin", "no_such_module", "doctor"])
     assert "no_such_module cannot be imported" in capsys.readouterr().err
-    (tmp_path / "mistyped_method.py").write_text(MODULE.replace("lr=", "lrr="))
+    (tmp_path / "mistyped.py").write_text(MODULE.replace("lr=", "lrr="))
     with pytest.raises(SystemExit):
-        main(["--plugin", "mistyped_method", "doctor"])
+        main(["--plugin", "mistyped", "doctor"])
     assert "lrr" in capsys.readouterr().err
 
 
