@@ -199,5 +199,5 @@ def test_an_alpha_without_its_runs_is_left_out_and_the_others_are_judged(name, m
 
 
 def test_kappa_star_without_runs_is_not_tested(judged_by) -> None:
-    judged = judged_by("kappa_star_is_best", lambda c: None if c.kappa == KAPPA_STAR else [{"accuracy": c.kappa}])
+    judged = judged_by("kappa_star_is_best", lambda c: None if c.kappa == KAPPA_STAR else [{"round": 1, "accuracy": 1}])
     assert (judged.verdict, judged.note) == (NOT_TESTED, "Needs 3 seeds of SAGE at κ*.")
