@@ -42,15 +42,15 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
     return settings
 
 
-def configured(options: argparse.Namespace, method: str = "FedCoPL") -> Any:
+def configured(options: argparse.Namespace) -> Any:
     """The configuration that the flags and the settings name; a setting wins over its flag.
 
     >>> configured(argparse.Namespace(profile=None, method=None, seed=3, settings=["method=PromptFL"])).method
     'PromptFL'
     """
+    settings = parse_settings(options.settings)
     flags = {name: getattr(options, name, None) for name in ("profile", "method", "mode", "seed", "device")}
-    named = {name: value for name, value in flags.items() if value is not None} | parse_settings(options.settings)
-    return configure(**{"method": method} | named)
+    return configure(**{name: value for name, value in flags.items() if value is not None} | settings)
 
 
 def figures_folder(profile: str = "smoke", here: bool = False) -> Path:

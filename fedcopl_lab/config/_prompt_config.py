@@ -75,7 +75,7 @@ class PromptConfig(RunConfig):
     cpl_gamma: float = 1.0  # CPL's quantile between images is 1 - gamma / C on a set without one of its own
     candidate_scope: Literal["client", "global"] = "global"  # CPL's quantiles: of a client's scores, or of all clients'
     count_noise: CountNoise = "none"  # what happens to the counts that CoPL's clients upload
-    epsilon: float | None = None  # privacy of "laplace" and "gaussian" noise; an image changes one count by 1
+    epsilon: float | None = None  # privacy of "laplace" and "gaussian" noise, if an image changes one count by 1
     # trainers
     prox_mu: float = 0.5  # [mu] of PromptProx
     prox_gradient: bool = True  # False: the term is in the printed loss only, as in the public code

@@ -1,4 +1,4 @@
-"""Runs: the same seed gives the same bytes, also when killed, resumed, or asked for by two processes."""
+"""Runs: the same seed gives the same bytes, also when resumed; tests/stress kills them and asks for one at a time."""
 
 import math
 import shutil

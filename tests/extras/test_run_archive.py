@@ -3,7 +3,7 @@
 import io
 import shutil
 import tarfile
-from unittest.mock import Mock
+from unittest.mock import patch
 
 import pandas as pd
 import pytest
@@ -48,12 +48,11 @@ def test_tables_are_the_same_from_an_archive(archived, tmp_path):
     assert read_archive(file, there) == []
 
 
-def test_a_run_cut_short_while_it_is_added_comes_whole_the_next_time(archived, tmp_path, monkeypatch):
+def test_a_run_cut_short_while_it_is_added_comes_whole_the_next_time(archived, tmp_path):
     store, trained, file = archived
-    with monkeypatch.context() as patched:
-        patched.setattr(run_archive, "write_atomic", Mock(side_effect=OSError("disk full")))
-        with pytest.raises(StoreError, match="disk full"):
-            read_archive(file, Store(tmp_path))
+    full = patch.object(run_archive, "write_atomic", side_effect=OSError("disk full"))
+    with full, pytest.raises(StoreError, match="disk full"):
+        read_archive(file, Store(tmp_path))
     assert not any(run.complete for run in Store(tmp_path).runs())
     assert sorted(read_archive(file, Store(tmp_path))) == sorted(run.key for run in store.runs() if run.complete)
     assert Store(tmp_path).run(trained.key).records() == trained.records()

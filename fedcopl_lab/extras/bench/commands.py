@@ -12,7 +12,7 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import to_json, write_atomic
-from fedcopl_lab.cli.options import add_profile, add_settings, configured, figures_folder, parse_settings
+from fedcopl_lab.cli.options import add_profile, add_settings, configured, figures_folder
 from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig, configure, profile_name
 
 
@@ -311,9 +311,8 @@ def _runs_to_plan(options: argparse.Namespace) -> list[RunConfig]:
     """The runs to plan, each once."""
     from fedcopl_lab.paper import SEEDS, find_items, runs_of
 
-    settings = parse_settings(options.settings)
     found: Sequence[RunConfig]
-    if options.method or settings:
+    if options.method or options.settings:
         found = [configured(options)]
     else:
         profile = profile_name(options.profile)
