@@ -87,9 +87,9 @@ $(VENV)/.docs: $(READY) requirements-docs.lock
 
 # needs uv, which keeps the versions that the lock names already; every platform, no index address
 lock:
-	uv pip compile pyproject.toml --extra dev --extra cluster --universal --python-version 3.11 --generate-hashes \
+	uv pip compile pyproject.toml --extra dev --extra cluster --universal --python-version 3.11.4 --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header -o requirements.lock
-	uv pip compile --group docs -c requirements.lock --universal --python-version 3.11 --generate-hashes \
+	uv pip compile --group docs -c requirements.lock --universal --python-version 3.11.4 --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header -o requirements-docs.lock
 
 # uv where it is on the machine, else pip; the same lock and hashes
@@ -100,7 +100,7 @@ CUDA_ONLY := /^(nvidia-|cuda-|triton=|torch=|torchvision=)/
 FAILED = { echo "The packages could not be installed. Is there a network, and 7 GB of free disk? Then: make clean, and again."; exit 1; }
 
 $(READY): requirements.lock
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; try: make PYTHON=python3.12 reproduce")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 4) and "Python 3.11.4 or newer is needed, this is " + sys.version.split()[0] + "; try: make PYTHON=python3.12 reproduce")'
 	@echo "Setting up $(VENV) from requirements.lock with $(if $(UV),uv,pip): $(if $(TORCH_INDEX),about 2 GB without CUDA,about 6 GB with torch); a few minutes"
 	@$(if $(UV),$(UV) venv --quiet --clear --python $(PYTHON) $(VENV),$(PYTHON) -m venv --clear $(VENV))
 ifdef TORCH_INDEX

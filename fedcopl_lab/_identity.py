@@ -2,6 +2,7 @@
 
 import hashlib
 from functools import cache, lru_cache
+from pathlib import Path
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import REGISTERED, PromptConfig, RunConfig, SageConfig, run_key
@@ -10,15 +11,16 @@ from fedcopl_lab.data import SEEN_SETS, known_manifests, load_manifest, read_man
 
 def key_of(config: RunConfig) -> str:
     """The run key of a configuration; loading checks that data and weights are those of the manifests."""
-    return _key_of(config, REGISTERED[config.method].version if config.method in REGISTERED else 0)
+    version = REGISTERED[config.method].version if config.method in REGISTERED else 0
+    return _key_of(config, version, _folder_state(config.dataset))
 
 
 @cache
-def _key_of(config: RunConfig, _version: int) -> str:
+def _key_of(config: RunConfig, _version: int, state: int) -> str:
     weights = _weights_sha(config.clip, config.weights) if isinstance(config, PromptConfig) else "from scratch"
     if isinstance(config, SageConfig) and config.start != "drawn":
         weights = _weights_sha(config.start, "pretrained")
-    return run_key(config, data_sha=_data_sha(config.dataset), weights_sha=weights)
+    return run_key(config, data_sha=_data_sha(config.dataset, state), weights_sha=weights)
 
 
 def has_key(config: RunConfig) -> bool:
@@ -32,13 +34,21 @@ def has_key(config: RunConfig) -> bool:
     return True
 
 
+def _folder_state(name: str) -> int:
+    """A number that changes with the files of ``folder:PATH``; 0 for every other data set."""
+    if not name.startswith("folder:"):
+        return 0
+    files = sorted(path for path in Path(name[7:]).expanduser().rglob("*") if path.is_file())
+    return hash(tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in files))
+
+
 @lru_cache
 def _is_known_clip(name: str) -> bool:
     return name in known_manifests("weights")
 
 
 @lru_cache
-def _data_sha(name: str) -> str:
+def _data_sha(name: str, _state: int = 0) -> str:
     if name in known_manifests("dataset") and load_manifest(name).content_known:
         manifest = load_manifest(name)
         pinned: tuple[str, ...] = (manifest.content_sha256, manifest.split_sha256)

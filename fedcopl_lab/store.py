@@ -301,8 +301,8 @@ def runs(store: Store | None = None, **filters: Any) -> pd.DataFrame:
         raise FedCoPLError(f"unknown settings {sorted(unknown)}; expected settings such as method or beta")
     rows = []
     for run in (store or Store()).runs():
-        settings = run.config.as_dict()
-        if all(settings.get(name) == value for name, value in wanted.items()):
+        settings = RunConfig.as_dict(run.config)  # whole: SageConfig's leaves out later settings
+        if all(settings.get(name, ...) == value for name, value in wanted.items()):
             last = run.result if run.complete else {}
             rows.append({"key": run.key, "complete": run.complete, **settings, **last, "seconds": run.seconds})
     return pd.DataFrame(rows)

@@ -23,7 +23,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.description = "Shows the committed verdicts; with --stored, judges the runs that are stored here."
     add_profile(parser)
     parser.add_argument("--paper", choices=("fedcopl", "sage"), help="one of the two (default: both)")
-    parser.add_argument("--markdown", action="store_true", help="as a Markdown table")
     parser.add_argument("--stored", action="store_true", help="judge the stored runs instead")
     parser.add_argument("--gates", action="store_true", help="the gates that the runs must pass, instead of the claims")
     parser.add_argument("--study", metavar="FOLDER", help="judge another study's claims; see docs/claims.md")
@@ -35,16 +34,13 @@ def show_claims(options: argparse.Namespace) -> int:
     if options.study:
         title, claims, numbers = read_study(options.study)
         judged = judge(claims, numbers)
-        print(_markdown(judged) if options.markdown else f"{title}: {_counts(judged)}\n{_lines(judged)}")
+        print(f"{title}: {_counts(judged)}\n{_lines(judged)}")
         return 0
     name = profile_name(options.profile)
     if options.gates:
-        print(_gates(name, options.stored))
+        print(_gates(name, options.paper, options.stored))
         return 0
     table, origin = _verdicts(name, options.paper, options.stored)
-    if options.markdown:
-        print(_markdown(table))
-        return 0
     print(f"profile {name}, {origin}")
     for group, rows in table.groupby("paper", sort=False):
         print(f"\n{'FedCoPL' if group == 'fedcopl' else 'SAGE'}: {_counts(rows)}\n{_lines(rows)}")
@@ -70,8 +66,10 @@ def _verdicts(profile: str, paper: str | None, stored: bool) -> tuple[pd.DataFra
     return wanted.merge(verdicts(profile, paper=paper), on="number"), "judged on the runs stored here"
 
 
-def _gates(profile: str, stored: bool) -> str:
+def _gates(profile: str, paper: str | None, stored: bool) -> str:
     table = gates(profile, gate_rows(profile, Store()) if stored else None)
+    if paper:
+        table = table[(table["gate"] == "D") == (paper == "sage")]
     lines = [f"profile {profile}, {'the runs stored here' if stored else 'committed numbers'}"]
     for row in table.to_dict("records"):
         where = ", ".join(filter(None, (row["dataset"], row["split"])))
@@ -94,11 +92,3 @@ def _line(row: Mapping[Hashable, object], width: int, colour: bool) -> str:
     indent = _VERDICT_WIDTH + 6
     lines = textwrap.wrap(text, max(width - indent, 40))
     return "\n".join([f"{row['number']:>3}  {shown} {lines[0]}", *(" " * indent + line for line in lines[1:])])
-
-
-def _markdown(table: pd.DataFrame) -> str:
-    lines = ["| # | claim | verdict | statistic | note |", "|---|---|---|---|---|"]
-    for row in table.to_dict("records"):
-        cells = (str(row[name]).replace("|", "\\|") for name in ("number", "claim", "verdict", "statistic", "note"))
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)

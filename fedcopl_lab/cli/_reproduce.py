@@ -2,7 +2,6 @@
 
 import argparse
 import math
-import os
 import time
 import webbrowser
 from collections.abc import Iterator, Sequence
@@ -10,6 +9,7 @@ from contextlib import closing
 from itertools import chain, takewhile
 from pathlib import Path
 
+from joblib import cpu_count
 from tqdm.auto import tqdm
 
 from fedcopl_lab._errors import FedCoPLError
@@ -96,7 +96,7 @@ def reproduce(options: argparse.Namespace) -> int:
     missing = not_stored(configs, store)
     fetch_missing(missing if profile == "paper" else [], options.yes)
     check_inputs(missing)
-    workers = options.jobs or (1 if options.device != "cpu" else os.cpu_count() or 1)
+    workers = options.jobs or (1 if options.device != "cpu" else cpu_count())
     _announce(items, configs, missing, workers, profile)
     if options.shard or options.engine == "ray":
         _compute_only(configs, store, options)

@@ -6,7 +6,7 @@ from fedcopl_lab._lazy import lazy_names
 from fedcopl_lab.data._manifests import Manifest, known_manifests, load_manifest, manifest_folder, read_manifest_table
 
 if TYPE_CHECKING:
-    from fedcopl_lab.data._augmentations import OPERATIONS, apply_operation
+    from fedcopl_lab.data._augmentations import OPERATIONS
     from fedcopl_lab.data._datasets import PAPER_DATASETS, Dataset, load_dataset
     from fedcopl_lab.data._download import DownloadError
     from fedcopl_lab.data._fedcopl_partition import dirichlet_partition, iid_partition, quantity_partition
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OPERATIONS", "PAD_SHARE", "PAPER_DATASETS", "SEEN_SETS", "CachedImages", "ChannelStatistics", "Dataset",
            "DownloadError", "Federation", "Heterogeneity", "ImageSource", "Manifest", "PartName", "Shard",
-           "StrongDraws", "Verification", "WeakDraws", "apply_operation", "cached_images", "channel_statistics",
+           "StrongDraws", "Verification", "WeakDraws", "cached_images", "channel_statistics",
            "counts_of", "data_root", "dirichlet_partition", "download_of", "draw_strong", "draw_weak",
            "fedcopl_federation", "get", "heterogeneity", "holes", "iid_partition", "known_manifests", "load_dataset",
            "load_manifest", "manifest_folder", "normalise", "partition", "positions_sha256", "quantity_partition",
@@ -61,7 +61,7 @@ _WHERE = {
     "_folders": "data_root set_folder",
     "_image_cache": "CachedImages cached_images resized",
     "_image_source": "ImageSource",
-    "_augmentations": "OPERATIONS apply_operation",
+    "_augmentations": "OPERATIONS",
     "_partition": "fedcopl_federation partition sage_federation",
     "_parts": "SEEN_SETS PartName counts_of positions_sha256 seen_positions seen_sha256 split_name",
     "_readers": "read_source",

@@ -90,31 +90,6 @@ OPERATIONS = (*TONES, "Identity", *MOVES)
 """All 14, in the order of their numbers."""
 
 
-def apply_operation(name: str, images: Images, levels: Levels, negative: Signs) -> Images:
-    """One operation of RandAugment on every image of a batch (SAGE Sec. 5.1).
-
-    Args:
-        name: one of :data:`OPERATIONS`.
-        images: [n, 3, h, w].
-        levels: strength of each image's operation, 1 to 9, [n].
-        negative: turn, shear or shift the other way, [n]; other operations have no sign.
-
-    Returns:
-        New images, equal to Pillow's.
-
-    >>> images = torch.full((1, 3, 8, 8), 200, dtype=torch.uint8)
-    >>> int(apply_operation("Solarize", images, torch.tensor([9]), torch.tensor([False]))[0, 0, 0, 0])
-    55
-
-    Shown in notebook ``sage_step_by_step``.
-    """
-    if name in TONES:
-        return TONES[name](images, levels)
-    if name == "Identity":
-        return images.clone()
-    return move(images, torch.full_like(levels, MOVES.index(name)), levels, negative)
-
-
 def move(images: Images, which: Int[Tensor, "n"], levels: Levels, negative: Signs) -> Images:
     """Rotate, shear or shift each image; ``which`` numbers :data:`MOVES`, [n]."""
     _, channels, height, width = images.shape

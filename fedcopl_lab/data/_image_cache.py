@@ -16,6 +16,7 @@ import numpy.typing as npt
 import torch
 from filelock import FileLock
 from jaxtyping import UInt8
+from joblib import cpu_count
 from PIL import Image
 from torch import Tensor
 from tqdm.auto import tqdm
@@ -110,7 +111,7 @@ def cached_images(
             ) from error
         with FileLock(target / "lock"):
             if not (target / "meta.json").is_file():
-                _build(source, target, shape, workers or os.cpu_count() or 1, progress)
+                _build(source, target, shape, workers or cpu_count(), progress)
     meta = json.loads((target / "meta.json").read_text())
     # Mode c: arrays and tensors of it are writable, the file stays as it is.
     pixels = np.memmap(target / "pixels.u8", dtype=np.uint8, mode="c", shape=shape)

@@ -11,6 +11,7 @@ __getattr__, __dir__ = lazy_names(
             ("sweep", "computed", "shard_of", "in_order", "same_tokens", "n_rounds", "show_stored", "POLL_SECONDS"),
             "._sweep",
         ),
+        **dict.fromkeys(("import_methods", "modules_of_methods"), "._sweep"),
         **dict.fromkeys(("environment", "check_device", "keep_freed_memory", "return_freed_memory"), "._machine"),
         **dict.fromkeys(("base_bytes", "peak_bytes", "profiled"), "._machine"),
     },

@@ -13,6 +13,7 @@ from itertools import islice
 from multiprocessing import connection
 from pathlib import Path
 
+from joblib import cpu_count
 from tqdm.auto import tqdm
 
 from fedcopl_lab._errors import FedCoPLError
@@ -48,7 +49,7 @@ def sweep(
     store = store or Store()
     keys = [key_of(config) for config in configs]
     order = in_order(configs, store)
-    jobs = min(jobs or os.cpu_count() or 1, max(len(order), 1))
+    jobs = min(jobs or cpu_count(), max(len(order), 1))
     with (
         tqdm(total=n_rounds(order), desc="runs", unit="round", disable=not (progress and order)) as bar,
         closing(computed(order, store, jobs)) as under_way,
@@ -125,7 +126,7 @@ def _in_processes(order: Iterator[RunConfig], store: Store, jobs: int) -> Iterat
         )
     others = multiprocessing.active_children()
     context = multiprocessing.get_context("spawn")  # a forked torch may hang on its threads
-    modules = sorted({method.module for method in REGISTERED.values() if method.module})
+    modules = modules_of_methods()
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(modules,)) as pool:
         try:
             pending = dict[Future[None], RunConfig]()
@@ -177,6 +178,16 @@ def _interrupts_held() -> Iterator[None]:
 def _begin_worker(modules: Sequence[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C ends
     threading.Thread(target=_end_with_parent, daemon=True, name="parent").start()
+    import_methods(modules)
+
+
+def modules_of_methods() -> list[str]:
+    """The modules that registered methods here; another process knows the methods once it has imported them."""
+    return sorted({method.module for method in REGISTERED.values() if method.module})
+
+
+def import_methods(modules: Sequence[str]) -> None:
+    """Import modules that register methods, where they are found."""
     for name in modules:
         with suppress(ImportError):  # opening the method says what is missing
             importlib.import_module(name)

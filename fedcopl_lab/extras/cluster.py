@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from joblib import cpu_count
 from tqdm.auto import tqdm
 
 from fedcopl_lab._errors import FedCoPLError, StoreError
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import PromptConfig, RunConfig, config_from
-from fedcopl_lab.engine import POLL_SECONDS, in_order, n_rounds, run, show_stored
+from fedcopl_lab.engine import POLL_SECONDS, import_methods, in_order, modules_of_methods, n_rounds, run, show_stored
 from fedcopl_lab.extras.bench import plan_run
 from fedcopl_lab.extras.federation.flower import need
 from fedcopl_lab.store import Run, Store
@@ -227,7 +228,7 @@ def _start(ray: Any, jobs: int | None) -> None:
         return
     for last in (False, True):
         try:
-            ray.init(num_cpus=jobs or os.cpu_count() or 1, include_dashboard=False, log_to_driver=False)
+            ray.init(num_cpus=jobs or cpu_count(), include_dashboard=False, log_to_driver=False)
             return
         except Exception as error:  # Ray gives up after half a minute, which a busy machine may need
             ray.shutdown()
@@ -244,12 +245,12 @@ def _wait_for_all(ray: Any, order: Sequence[RunConfig], store: Store, patience: 
         for name, wanted in (("CPU", needs.cpus), ("GPU", needs.gpus), ("memory", needs.bytes)):
             if wanted > total.get(name, 0):  # Ray would wait forever for such a machine
                 raise FedCoPLError(f"{config.label} needs {name} {wanted:,}, all of Ray has {total.get(name, 0):,.0f}")
-    pending = []
+    pending, modules = [], modules_of_methods()
     for config, needs in needed.items():
         task = ray.remote(_work).options(
             num_cpus=needs.cpus, num_gpus=needs.gpus, memory=needs.bytes, max_retries=RETRIES, name=config.label
         )
-        pending.append(task.remote(config.as_dict(), str(store.root), patience))
+        pending.append(task.remote(config.as_dict(), str(store.root), patience, modules))
     keys = [key_of(config) for config in order]
     lost = ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError, ray.exceptions.OutOfMemoryError
     try:
@@ -267,5 +268,6 @@ def _wait_for_all(ray: Any, order: Sequence[RunConfig], store: Store, patience: 
             ray.cancel(task, force=True)
 
 
-def _work(settings: dict[str, Any], root: str, patience: float) -> None:
+def _work(settings: dict[str, Any], root: str, patience: float, modules: list[str]) -> None:
+    import_methods(modules)
     run_claimed(config_from(settings), Path(root), patience)

@@ -148,7 +148,9 @@ class PromptSetting:
         config = self.config
         if self.own is not None:
             return self.own
-        return _frozen_for(config.dataset, config.clip, config.weights, config.device, config.threads)
+        return _frozen_for(
+            config.dataset, self.dataset.sha256, config.clip, config.weights, config.device, config.threads
+        )
 
     def __repr__(self) -> str:
         return f"PromptSetting({self.config.label})"
@@ -203,7 +205,7 @@ def _prompted_pair(config: PromptConfig, clip: CLIPBundle, dataset: Dataset) -> 
 
 
 @lru_cache(maxsize=1)  # tokens are large: those of one data set at a time
-def _frozen_for(dataset: str, clip: str, weights: str, device: str, threads: int) -> _Frozen:
-    """Kept per thread count too: sums may round differently, and a run key promises its bytes."""
+def _frozen_for(dataset: str, _sha256: str, clip: str, weights: str, device: str, threads: int) -> _Frozen:
+    """Kept per content, since a user's folder may change, and per thread count, since sums may round differently."""
     frozen = load_clip(clip, device=device, weights=_weights_argument(weights))
     return _Frozen(load_dataset(dataset, image_size=frozen.image_size), frozen)

@@ -41,7 +41,7 @@ def build_clip(name: str, seed: int, vocab_size: int | None = None) -> open_clip
     text = {**config["text_cfg"], "vocab_size": vocab_size or config["text_cfg"]["vocab_size"]}
     # open_clip initialises from torch's global stream, so that stream is seeded, then put back.
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed cards too
         return open_clip.CLIP(**{**config, "text_cfg": text})
 
 

@@ -41,7 +41,7 @@ def build_openai_clip(name: str, seed: int = 0) -> open_clip.CLIP:
     config = dict(open_clip.get_model_config(name))
     config["quick_gelu"] = True  # the configuration without a tag says GELU, which OpenAI's weights do not expect
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         model = open_clip.CLIP(**config)
     check_quick_gelu(name, model)
     return model.eval().requires_grad_(False)

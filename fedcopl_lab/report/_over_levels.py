@@ -59,7 +59,10 @@ def clients_and_participation(item: Item, lines: pd.DataFrame, profile: str) -> 
 
 def _levels_apart(axes: Axes, part: pd.DataFrame, looks: dict[str, Look], not_run: list[float]) -> None:
     """Bars of all series a step aside of each level, on a logarithmic axis; a hatched gap where nothing was run."""
-    levels = sorted({*part["level"], *not_run})
+    if not (levels := sorted({*part["level"], *not_run})):
+        axes.set_xticks([], [])
+        axes.text(0.5, 0.5, "not run", transform=axes.transAxes, ha="center", color=QUIET)
+        return
     axes.set_xscale("log")  # the levels are multiples of each other
     axes.minorticks_off()
     width = np.log(levels[-1] / levels[0]) or 1.0
@@ -154,7 +157,7 @@ def kappa(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         names = ["κ*" if abs(level - KAPPA_STAR) < 0.01 else f"{level:g}" for level in found.index]
         axes.set_xticks(found.index, names)
 
-    legend = {f"{order(own['series'])[0]}, mean ± std": replace(OWN, line="none"),
+    legend = {**{f"{name}, mean ± std": replace(OWN, line="none") for name in order(own["series"])},
               "one seed": replace(ONE_SEED, color=OWN.color),
               **{f"{name} (no κ)": look for name, look in looks.items()}}  # fmt: skip
     return facets([Panel(paint, x=f"{item.axis}; κ* = {KAPPA_STAR:.2f}", y=axis_name(metric, item))], 2.3,

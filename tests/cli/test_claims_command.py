@@ -36,14 +36,6 @@ def test_committed_verdicts_come_first(capsys, committed):
     assert "-1.0 points [-2.0, -0.1]" in " ".join(shown.split())
 
 
-def test_one_paper_as_markdown(capsys, committed):
-    assert main(["claims", "--paper", "fedcopl", "--markdown"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "| # | claim | verdict | statistic | note |"
-    assert len(lines) == 3
-    assert "| does not hold | -1.0 points [-2.0, -0.1] | a \\| b |" in lines[2]
-
-
 def test_a_terminal_gets_colour_and_the_word(capsys, committed, monkeypatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     assert main(["claims", "--paper", "fedcopl"]) == 0
@@ -62,3 +54,9 @@ def test_gates_are_listed_with_place_number_and_limit(capsys, option):
     assert ("the runs stored here" in shown) == bool(option)
     assert re.search(r"^C  \w+ +β = 0\.1: CoPL minus CPL on the real CLIP \d.*at least 0\), n = 3$", shown, flags=re.M)
     assert re.search(r"^D  .*digits, α = 0\.1: mean λ on confident views", shown, flags=re.M)
+
+
+def test_gates_of_one_paper(capsys):
+    for paper, wanted in (("fedcopl", "ABC"), ("sage", "D")):
+        assert main(["claims", "--gates", "--paper", paper]) == 0
+        assert {line[0] for line in capsys.readouterr().out.splitlines()[1:]} == set(wanted)

@@ -253,6 +253,11 @@ def test_every_command_tells_its_options_when_asked(name, capsys):
     assert f"usage: fedcopl-lab {name}" in capsys.readouterr().out
 
 
+def test_a_reader_that_has_seen_enough_is_no_error():
+    command = f"{sys.executable} -m fedcopl_lab data list | true"
+    assert subprocess.run(command, shell=True, capture_output=True).stderr == b""
+
+
 @pytest.mark.long
 def test_ctrl_c_ends_with_one_line_and_130_and_the_next_call_goes_on(tmp_path):
     environment = {**os.environ, "FEDCOPL_LAB_HOME": str(tmp_path / "runs"), "OMP_NUM_THREADS": "1"}

@@ -12,6 +12,8 @@ import torch
 from scipy.io import loadmat
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._identity import key_of
+from fedcopl_lab.config import configure
 from fedcopl_lab.data import get, load_dataset, load_manifest, read_source, verify
 
 
@@ -223,10 +225,13 @@ class TestOwnFolder:
         with pytest.warns(UserWarning, match="left out cat, grey_dog; images are files"):
             assert labels_of(load_dataset(f"folder:{pictures}", root, image_size=8)) == ([0, 1], [0, 1])
 
-    def test_the_content_is_part_of_its_identity(self, pictures, root):
-        first = load_dataset(f"folder:{pictures}", root, image_size=8).manifest.content_sha256
+    def test_the_content_is_part_of_its_identity(self, pictures, root, monkeypatch):
+        monkeypatch.setenv("FEDCOPL_LAB_DATA", str(root))
+        config = configure("smoke", method="SAGE", dataset=f"folder:{pictures}")
+        first, key = load_dataset(config.dataset, image_size=8).manifest.content_sha256, key_of(config)
         (pictures / "cat/0.png").write_bytes(fakes.picture(seed=99, format="PNG"))
-        assert load_dataset(f"folder:{pictures}", root, image_size=8).manifest.content_sha256 != first
+        assert load_dataset(config.dataset, image_size=8).manifest.content_sha256 != first
+        assert key_of(config) != key
 
     def test_bad_folders(self, pictures, root, tmp_path):
         with pytest.raises(FedCoPLError, match="is no folder"):

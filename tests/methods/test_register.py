@@ -1,5 +1,7 @@
 """A method from outside the package: known to configure, run, sweep in other processes, the store and --plugin."""
 
+import sys
+
 import pytest
 import torch
 from stored_bytes import promised_bytes
@@ -9,6 +11,7 @@ from fedcopl_lab import FedCoPLError
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.cli import main
 from fedcopl_lab.config import REGISTERED
+from fedcopl_lab.extras import cluster
 from fedcopl_lab.methods import PROMPT_RECIPES, RECIPES, PromptRecipe, Recipe, register
 from fedcopl_lab.steps import SCORERS, Scorer
 from fedcopl_lab.store import Run, Store
@@ -86,6 +89,9 @@ def test_the_command_line_and_worker_processes_import_it(tmp_path, monkeypatch, 
     for run in swept[:3]:
         single = lab.run(run.config, Store(tmp_path / "single"), progress=False)
         assert promised_bytes(run) == promised_bytes(single)
+    del REGISTERED["Pulled"], RECIPES["Pulled"], sys.modules["pulled_method"]
+    cluster._work(configs[0].as_dict(), str(tmp_path / "by_ray"), 60.0, ["pulled_method"])
+    assert promised_bytes(Store(tmp_path / "by_ray").run(swept[0].key)) == promised_bytes(swept[0])
     with pytest.raises(SystemExit):
         main(["--plugin", "no_such_module", "doctor"])
     assert "no_such_module cannot be imported" in capsys.readouterr().err
@@ -96,10 +102,11 @@ def test_the_command_line_and_worker_processes_import_it(tmp_path, monkeypatch, 
 
 
 def test_a_stored_run_of_an_unknown_method_can_be_listed_but_not_run(store, monkeypatch):
-    register("Mine", RECIPES["FedAvg"], like="FedAvg")
+    register("Mine", RECIPES["FedDB"], like="FedDB")
     done = lab.run(lab.configure("smoke", method="Mine", **SHORT), store, progress=False)
     del REGISTERED["Mine"], RECIPES["Mine"]
-    assert lab.runs(store)["method"].tolist() == ["Mine"]
+    assert lab.runs(store, start="drawn")["method"].tolist() == ["Mine"], "a setting that its file leaves out"
+    assert lab.runs(store, q_conf=None).empty, "a setting of the other paper's runs"
     assert Run(done.path).config.method == "Mine"
     with pytest.raises(FedCoPLError, match="'Mine' is not registered in this process; import the module"):
         lab.round(Run(done.path).config)

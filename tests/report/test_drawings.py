@@ -130,6 +130,7 @@ def test_each_method_has_its_line_over_clients_and_over_participation(all_number
             expected = [100 * found[series, f"{letter} = {level}"] for level in levels]
             assert sum(holds(y, expected) for _, y in drawn_lines(axes)) == 1
         assert list(axes.get_xticks())[: len(levels)] == [float(level) for level in levels]
+    assert draw("fedcopl_main_fig3", numbers.query("swept == 'n_clients'")).axes[1].texts[0].get_text() == "not run"
 
 
 def test_what_was_not_run_is_marked_with_its_reason(made_up, picture) -> None:
