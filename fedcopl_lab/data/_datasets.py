@@ -226,7 +226,7 @@ def _pixels(
     progress: bool = True,
 ) -> tuple[Tensor, str]:
     """Images from the cache, decoded now or earlier, and the checksum of their pixels."""
-    name = manifest.name.replace("folder:", "folder-").replace(os.sep, "_").replace(":", "_")
+    name = manifest.name.replace("folder:", "folder-").replace(os.sep, "_").replace(":", "_")[-80:]  # a path is long
     size = manifest.image_size[0] if image_size is None else image_size
     cached = cached_images(source, identity, size, Path(root) / "cache" / name, progress=progress)
     return torch.from_numpy(cached.pixels), cached.sha256

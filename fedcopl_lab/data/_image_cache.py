@@ -105,13 +105,12 @@ def cached_images(
     if not (target / "meta.json").is_file():
         try:
             target.mkdir(parents=True, exist_ok=True)
+            with FileLock(target / "lock"):
+                if not (target / "meta.json").is_file():
+                    _build(source, target, shape, workers or cpu_count(), progress)
         except OSError as error:
-            raise FedCoPLError(
-                f"cannot make {target} ({error.strerror}); point FEDCOPL_LAB_DATA to a folder that is writable"
-            ) from error
-        with FileLock(target / "lock"):
-            if not (target / "meta.json").is_file():
-                _build(source, target, shape, workers or cpu_count(), progress)
+            way_out = "free some space, or point FEDCOPL_LAB_DATA to a folder that is writable"
+            raise FedCoPLError(f"cannot write {target} ({error.strerror}); {way_out}") from error
     meta = json.loads((target / "meta.json").read_text())
     # Mode c: arrays and tensors of it are writable, the file stays as it is.
     pixels = np.memmap(target / "pixels.u8", dtype=np.uint8, mode="c", shape=shape)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from filelock import FileLock
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab._files import to_json, write_atomic
+from fedcopl_lab._files import check_writable, to_json, write_atomic
 from fedcopl_lab.data._download import fetch, file_digest, wrong
 from fedcopl_lab.data._folders import find_set, set_folder
 from fedcopl_lab.data._manifests import Member, SourceFile, load_manifest, manifest_fields, members_of, source_files
@@ -83,7 +83,7 @@ def get(name: str, root: str | Path | None = None, replace: bool = False, progre
         raise FedCoPLError(f"{name} is part of the package; there is nothing to download")
     with suppress(FedCoPLError):  # placed by hand elsewhere below the root
         download = _placed(download, root)
-    download.folder.mkdir(parents=True, exist_ok=True)
+    check_writable(download.folder)
     with FileLock(download.folder.parent / f"{name}.lock"):
         if replace:
             _put_bad_aside(download)

@@ -135,7 +135,7 @@ def _left_out(names: Sequence[str], why: str) -> str:
     if not names:
         return ""
     more = f" and {len(names) - _NAMED_AT_MOST} more" if len(names) > _NAMED_AT_MOST else ""
-    return f"Without, as {why}: {'; '.join(names[:_NAMED_AT_MOST])}{more}."
+    return f"Omitted, as {why}: {'; '.join(names[:_NAMED_AT_MOST])}{more}."
 
 
 def _judge_lines(lines: Sequence[Line], runs: Evidence) -> Judgement:

@@ -165,7 +165,7 @@ def test_other_content_size_or_split_is_another_cache(files, tmp_path):
 
 def test_too_little_space_and_a_folder_that_cannot_be_made(files, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    with pytest.raises(FedCoPLError, match=r"cannot make .* point FEDCOPL_LAB_DATA"):
+    with pytest.raises(FedCoPLError, match=r"cannot write .* point FEDCOPL_LAB_DATA"):
         build(files, tmp_path / "file" / "cache")
     monkeypatch.setattr(caching.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000})())
     with pytest.raises(FedCoPLError, match=r"need 0\.0 GB, but .* free some space"):

@@ -86,7 +86,7 @@ def test_what_is_missing_is_not_tested_and_said():
     lacking = verdict_of(read="colour", rule="difference", own="method=A, depth=2")
     assert lacking["note"] == "The stored rows of method=A, depth=2 lack 'colour'."
     partly = verdict_of(rule="every_case", own="method=A", other="method=B", columns="depth=2 | depth=8")
-    assert (partly["verdict"], partly["note"]) == ("holds", f"{ARITHMETIC} Without, as not stored: depth=8.")
+    assert (partly["verdict"], partly["note"]) == ("holds", f"{ARITHMETIC} Omitted, as not stored: depth=8.")
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_a_claim_is_judged_in_the_splits_that_pass_alone(gated) -> None:
     assert "ate" not in line["note"].replace("label skews", "")
     line = gated(passing_c(gate_b(**{"β = 0.1": 0.1, "β = 0.05": 0.01})), 12)
     assert (line["verdict"], line["cells"]) == ("holds", 1)
-    assert "Without, as the regime is not reached there: β = 0.05." in line["note"]
+    assert "Omitted, as the regime is not reached there: β = 0.05." in line["note"]
     assert "gain with true labels 1 points (at least 8 needed)." in line["note"]
 
 

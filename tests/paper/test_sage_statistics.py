@@ -195,7 +195,7 @@ def test_an_alpha_without_its_runs_is_left_out_and_the_others_are_judged(name, m
     behind = arriving(lambda c, place: place + 2 * is_sage(c))
     judged = judged_by(name, lambda c: None if (c.method, c.alpha) == (missing, 0.5) else behind(c))
     assert judged.verdict != NOT_TESTED
-    assert "α = 0.5" in judged.note.partition("Without, as not stored")[2]
+    assert "α = 0.5" in judged.note.partition("Omitted, as not stored")[2]
 
 
 def test_kappa_star_without_runs_is_not_tested(judged_by) -> None:

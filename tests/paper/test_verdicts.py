@@ -92,7 +92,7 @@ def test_cells_that_are_not_stored_are_left_out_and_named(evidence_of) -> None:
     only_tenth = evidence_of(lambda c: everywhere(c) if c.beta == 0.1 else None)
     table = verdicts("smoke", only_tenth.store, numbers=[12, 13]).set_index("number")
     assert table.loc[12, "cells"] == 1
-    assert "Without, as not stored: β = 0.05." in table.loc[12, "note"]
+    assert "Omitted, as not stored: β = 0.05." in table.loc[12, "note"]
     assert table.loc[13, "verdict"] == "not tested"
 
 

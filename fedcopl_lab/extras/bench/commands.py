@@ -23,7 +23,7 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
         "step",
         help="one training step: the plain form against ours",
         description="Times forward and backward of both forms in one process, turn by turn, with random weights; "
-        "writes figures/ours_bench_step.{csv,pdf,png,json}. The whole table takes most of an hour on a CPU: choose a "
+        "writes ours_bench_step.{csv,pdf,png,json}. The whole table takes most of an hour on a CPU: choose a "
         "part, or interrupt it and go on with --resume.",
     )
     step.add_argument("--backbone", nargs="+", default=["ViT-B-32", "ViT-B-16"], metavar="NAME")
@@ -35,7 +35,7 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
         "sage",
         help="one local step of SAGE: the plain form against ours",
         description="Times views, forward, backward and optimiser of both forms in one process, turn by turn, on the "
-        "embedded digits at 32x32 pixels; writes figures/ours_bench_sage.{csv,json}.",
+        "embedded digits at 32x32 pixels; writes ours_bench_sage.{csv,json}.",
     )
     sage.add_argument("--width", nargs="+", type=float, default=[4.0, 1.0], metavar="W", help="of ResNet-8")
     _add_step_options(sage, batch=128, repeats=3, images="labelled images in a step")
@@ -50,7 +50,7 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
         "widgets",
         help="how long a move of each explorer takes",
         description="Moves one control of every explorer on made-up data, in place and with a new figure each time; "
-        "writes figures/ours_bench_widgets.{csv,pdf,png,json}.",
+        "writes ours_bench_widgets.{csv,pdf,png,json}.",
     )
     for name, number, text in (
         ("clients", 10, "number of clients"),
@@ -85,7 +85,7 @@ def _add_step_options(parser: argparse.ArgumentParser, batch: int, repeats: int,
 
 def _add_where(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, help="CPU threads (default: torch's own)")
-    parser.add_argument("--out", metavar="FOLDER", help="where to write (default: figures/ of the checkout)")
+    parser.add_argument("--out", metavar="FOLDER", help="where to write (default: figures/here of the checkout)")
 
 
 def add_plan_options(parser: argparse.ArgumentParser) -> None:
@@ -200,7 +200,7 @@ def _prepare(options: argparse.Namespace) -> Path:
     check_device(options.device)
     if options.threads:
         torch.set_num_threads(options.threads)
-    return Path(options.out) if options.out else figures_folder()
+    return Path(options.out) if options.out else figures_folder(here=True)
 
 
 def _earlier(path: Path, machine: dict[str, int] | None) -> pd.DataFrame:
