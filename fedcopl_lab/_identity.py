@@ -38,8 +38,9 @@ def _folder_state(name: str) -> int:
     """A number that changes with the files of ``folder:PATH``; 0 for every other data set."""
     if not name.startswith("folder:"):
         return 0
-    files = sorted(path for path in Path(name[7:]).expanduser().rglob("*") if path.is_file())
-    return hash(tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in files))
+    files = sorted(path for path in Path(name.removeprefix("folder:")).expanduser().rglob("*") if path.is_file())
+    stats = [path.stat() for path in files]
+    return hash((*files, *((stat.st_size, stat.st_mtime_ns) for stat in stats)))
 
 
 @lru_cache

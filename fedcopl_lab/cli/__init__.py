@@ -67,9 +67,8 @@ def entry() -> NoReturn:
             sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 0
+        status = 1  # as other programs end then; another broken pipe is no success
     if status == EXIT_CODE:
-        sys.stdout.flush()
         sys.stderr.flush()
         end_now()
     sys.exit(status)

@@ -88,15 +88,8 @@ def config_from(settings: Mapping[str, Any]) -> RunConfig:
     """The configuration that :meth:`RunConfig.as_dict` wrote; that of a method which is not registered can be read."""
     method = settings.get("method")
     if isinstance(method, str) and method not in (*presets.METHODS, *SAGE_METHODS, *REGISTERED):
-        REGISTERED[method] = Registered(like="FedCoPL" if "clip" in settings else _reader_of(settings))
+        REGISTERED[method] = Registered(like="FedCoPL" if "clip" in settings else "SAGE", known_here=False)
     return from_stored(SageConfig if settings_like(str(method)) in SAGE_METHODS else PromptConfig, settings)
-
-
-def _reader_of(settings: Mapping[str, Any]) -> str:
-    """A method of SAGE's tables that reads every one of these settings that is not at its default."""
-    defaults = flat_defaults(SageConfig)
-    needed = [readers_of(name) or SAGE_METHODS for name, value in settings.items() if value != defaults.get(name)]
-    return next((one for one in ("SAGE", *SAGE_METHODS) if all(one in readers for readers in needed)), "SAGE")
 
 
 def setting_names(kind: type[RunConfig] | None = None) -> set[str]:

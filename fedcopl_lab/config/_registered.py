@@ -13,6 +13,7 @@ class Registered:
     version: int = 1  # of its code; part of the run key
     preset: Mapping[str, Any] = field(default_factory=dict)  # settings that it changes in a profile
     module: str = ""  # the module that registered it, which worker processes import; empty where that is not known
+    known_here: bool = True  # False: a stored run names it, and which settings it reads is not known
 
 
 REGISTERED: dict[str, Registered] = {}

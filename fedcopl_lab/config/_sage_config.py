@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config._registered import settings_like
+from fedcopl_lab.config._registered import REGISTERED, settings_like
 from fedcopl_lab.config._run_config import MethodSettings, Rules, RunConfig, flat, flat_defaults
 
 SageMethodName = Literal[
@@ -268,6 +268,8 @@ def readers_of(setting: str) -> tuple[str, ...] | None:
 
 def _check_is_read(config: SageConfig) -> None:
     """Refuse a setting away from its default that the configuration's method does not read."""
+    if config.method in REGISTERED and not REGISTERED[config.method].known_here:
+        return
     defaults = flat_defaults(SageConfig)
     for name, value in flat(vars(config)).items():
         readers = readers_of(name)

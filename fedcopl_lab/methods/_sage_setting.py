@@ -95,8 +95,8 @@ class SemiSetting:
         """
         dataset = load_dataset(config.dataset, image_size=config.image_size)
         federation = restore_federation(dataset, split) if split else _draw_federation(dataset, config)
-        device, folder = config.device, config.dataset.startswith("folder:")
-        images = dataset.images.to(device) if folder else _images_on(config.dataset, config.image_size, device)
+        device = config.device
+        images = _images_on(config.dataset, dataset.sha256, config.image_size, device)
         norms = (_on(channel_statistics(dataset, part, config.norm), device) for part in ("train", "test"))
         setting = cls(config, dataset, federation, images, dataset.labels.to(device), *norms)
         setting._check_steps()
@@ -183,7 +183,7 @@ def _on(statistics: ChannelStatistics, device: str) -> ChannelStatistics:
 
 
 @lru_cache(maxsize=2)
-def _images_on(name: str, image_size: int | None, device: str) -> Tensor:
-    """One copy per process on the device, shared by its runs."""
+def _images_on(name: str, _sha256: str, image_size: int | None, device: str) -> Tensor:
+    """One copy per process and content on the device, shared by its runs."""
     images = load_dataset(name, image_size=image_size).images
     return images.contiguous() if device == "cpu" else images.to(device)
