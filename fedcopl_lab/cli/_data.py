@@ -15,7 +15,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         ("list", list_sets, "every set and set of weights: what it is, how large, whether it is there"),
         ("get", get_sets, "download, check and unpack; interrupted downloads go on where they stopped"),
         ("verify", verify_sets, "read every file and compare it with the manifests; changes nothing"),
-        ("where", show_folders, "the folders"),
+        ("where", show_folders, "the folders of data sets, and the files of OpenAI's weights"),
     ):
         one = verbs.add_parser(verb, help=text, description=text)
         if verb in ("get", "verify"):
@@ -79,6 +79,7 @@ def show_folders(options: argparse.Namespace) -> int:
     """The folders, and what they take."""
     root = data_root(options.root)
     print(f"{root}  (set FEDCOPL_LAB_DATA to move it)")
+    print(f"OpenAI's CLIP: {root / 'NAME' / 'NAME.pt'} or $FEDCOPL_LAB_WEIGHTS/NAME.pt; ViT-B-32, ViT-B-16 or RN50")
     for folder in sorted(path for path in root.glob("*") if path.is_dir()):
         taken = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         print(f"  {_size(taken):>10}  {folder.relative_to(root)}")

@@ -207,10 +207,10 @@ class Evidence:
             if all(rows is not None for _, rows in runs):
                 found[seed] = self._number(read, [rows for _, rows in runs], wanted)
                 errors.append(self.image_error(of, *(rows for _, rows in runs)) if of else None)
-                self.keys |= {key for key, _ in runs if key}
         if len(found) < LEAST_SEEDS:
             which = " and ".join(map(self.named, wanted))
             raise NotTestedError(f"needs {LEAST_SEEDS} seeds of {which}; {len(found)} stored")
+        self.keys |= {key for seed in found for settings in wanted if (key := self.rows_of(seed, settings)[0])}
         known = [error for error in errors if error is not None]
         values = pd.Series(found, dtype=float)
         return with_image_error(values, sum(known) / len(known)) if len(known) == len(found) else values

@@ -143,9 +143,9 @@ class StoredRuns(Evidence):
             key, rows = self.rows_of(seed, settings)
             if rows is not None:
                 found[seed] = self._number(lambda runs: read(runs[0].split), [self.store.run(key)], [settings])
-                self.keys.add(key)
         if len(found) < LEAST_SEEDS:
             raise NotTestedError(f"needs {LEAST_SEEDS} seeds of {self.named(settings)}; {len(found)} stored")
+        self.keys |= {self.rows_of(seed, settings)[0] for seed in found}
         return pd.Series(found, dtype=float)
 
     def rows_of(self, seed: int, settings: Settings) -> tuple[str, Rows | None]:

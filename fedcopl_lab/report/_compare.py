@@ -261,6 +261,8 @@ def agreement_text(found: pd.DataFrame) -> str:
     >>> agreement_text(against_committed(numbers, numbers))
     '28 cells: 28 equal to the last bit, 0 within rounding of another processor, 0 outside'
     """
+    if found.empty:
+        return "nothing to compare: none of the committed runs is stored here; `make reproduce` computes the first seed"
     counts = found["verdict"].value_counts().to_dict()
     kinds = ("exact", "within tolerance", "within seeds", "differs")
     equal, near, like_seeds, outside = (counts.pop(verdict, 0) for verdict in kinds)

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.paper import THRESHOLDS, Item, share_above
-from fedcopl_lab.report._facets import Panel, by_column, facets, headline
+from fedcopl_lab.report._facets import LINEAR_UP_TO, Panel, by_column, facets, headline
 from fedcopl_lab.report._heat_maps import heat_map
 from fedcopl_lab.report._marks import MEAN_AND_BAND, curves
 from fedcopl_lab.report._words import order, setting_of
@@ -194,7 +194,7 @@ def confidences(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
 
 
 def thresholds(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
-    """Share of the views above each threshold on a logarithmic axis, a curve for each model and column."""
+    """Share of the views above each threshold, a curve for each model and column; logarithmic where far apart."""
     above = pd.DataFrame(
         {"series": f"{_MODELS[model][0]}, {column}", "seed": seed, "x": threshold,
          "value": share_above(own.sort_values("x")["value"].to_numpy(), threshold)}
@@ -209,9 +209,10 @@ def thresholds(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
 
     def paint(axes: Axes) -> None:
         curves(axes, above, looks, factor=100.0)
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.minorticks_off()
+        if above["value"].max() > LINEAR_UP_TO * above["value"].min():
+            axes.set_yscale("log")
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.minorticks_off()
         axes.set_xticks(THRESHOLDS)
 
     marks = f"{_FIRST_THIRD}; {MEAN_AND_BAND}"

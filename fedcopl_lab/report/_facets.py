@@ -31,7 +31,7 @@ from fedcopl_lab.report.looks import (
 
 Legend = Mapping[str, Look | Artist]
 _ROUNDS_NAMED = 8
-_LINEAR_UP_TO = 10  # times the smallest level
+LINEAR_UP_TO = 10  # times the smallest level
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ def round_axis(axes: Axes, rounds: Sequence[float | int], width: float) -> None:
 
 def level_axis(axes: Axes, levels: Sequence[float | int]) -> None:
     """Logarithmic where the largest level is many times the smallest; else linear, with labels that have room."""
-    if levels[-1] / levels[0] > _LINEAR_UP_TO:
+    if levels[-1] / levels[0] > LINEAR_UP_TO:
         axes.set_xscale("log")
         axes.set_xticks(levels, [f"{level:g}" for level in levels])
         axes.minorticks_off()

@@ -90,7 +90,7 @@ def _add_where(parser: argparse.ArgumentParser) -> None:
 
 def add_plan_options(parser: argparse.ArgumentParser) -> None:
     """The options of ``plan``."""
-    told = "Measures this machine for a few seconds, then says runs, FLOPs, hours and memory; runs nothing."
+    told = "Measures this machine for seconds, then says what all seeds cost: runs, FLOPs, hours, memory; runs nothing."
     parser.description = told
     add_profile(parser)
     parser.add_argument("--items", nargs="+", metavar="ITEM", help="ids such as fedcopl_main_table1 (default: all)")
@@ -112,9 +112,10 @@ def bench_prompt_step(options: argparse.Namespace) -> int:
 
     from fedcopl_lab.extras.bench import bench_step
     from fedcopl_lab.extras.bench.picture import draw_bench
+    from fedcopl_lab.extras.bench.timing import hardware_of
 
     print("one training step, plain form (fp32) against ours; random weights: times mean something, logits do not")
-    machine = {"batch": options.batch, "threads": torch.get_num_threads()}
+    machine = {"batch": options.batch, "device": hardware_of(options.device), "threads": torch.get_num_threads()}
     paths = [folder / f"ours_bench_step{end}.csv" for end in ("", "_profile")]
     table, parts = (_earlier(path, machine if options.resume else None) for path in paths)
     for backbone, classes in itertools.product(options.backbone, options.classes):
@@ -203,12 +204,11 @@ def _prepare(options: argparse.Namespace) -> Path:
     return Path(options.out) if options.out else figures_folder(here=True)
 
 
-def _earlier(path: Path, machine: dict[str, int] | None) -> pd.DataFrame:
-    """Rows of an earlier bench of the same batch and threads; none without ``machine``."""
+def _earlier(path: Path, machine: dict[str, Any] | None) -> pd.DataFrame:
+    """Rows of an earlier bench of the same machine and batch; none without ``machine``."""
     if machine is None or not path.is_file():
         return pd.DataFrame()
-    table = pd.read_csv(path)
-    return table[(table["batch"] == machine["batch"]) & (table["threads"] == machine["threads"])]
+    return pd.read_csv(path).merge(pd.DataFrame([machine]))  # on the columns of both
 
 
 def _csv(table: pd.DataFrame) -> str:

@@ -286,10 +286,12 @@ def _best(runs: StoredRuns, share: float) -> Judgement:
         return judge_every_case(runs.cells(leads))
 
     judged = _with_last_round(judge)
-    missing = [name for name in RIVALS if any(name not in rivals for rivals in known.values())]
+    absent = {name: [column for column, rivals in known.items() if name not in rivals] for name in RIVALS}
+    missing = [name if len(where) == len(known) else f"{name} at {' and '.join(where)}"
+               for name, where in absent.items() if where]  # fmt: skip
     if not missing or judged.verdict in ("does not hold", "not tested"):
         return judged
-    there = ", ".join(dict.fromkeys(name for rivals in known.values() for name in rivals))
+    there = ", ".join(name for name, where in absent.items() if len(where) < len(known))
     return replace(judged, verdict="not tested").with_notes(
         f"Only over the best of {there} ({judged.verdict}); too few seeds of {', '.join(missing)}."
     )

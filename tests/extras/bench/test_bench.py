@@ -113,19 +113,19 @@ def test_bench_step_writes_table_and_picture_and_goes_on_from_its_table(tmp_path
     assert main([*arguments, "--classes", "5", "--out", str(tmp_path)]) == 0
     assert "random weights" in capsys.readouterr().out
     first = pd.read_csv(tmp_path / "ours_bench_step.csv")
-    assert len(first) == 1
     assert set(pd.read_csv(tmp_path / "ours_bench_step_profile.csv")["form"]) == {"plain", "ours"}
     assert (tmp_path / "ours_bench_step.pdf").stat().st_size > 0
     origin = json.loads((tmp_path / "ours_bench_step.json").read_text())
     assert origin["weights"] == "random"
     assert origin["load_average"]["most"] >= 0
+    on_a_card = first.assign(classes=6, device="a card")
+    pd.concat([first, on_a_card]).to_csv(tmp_path / "ours_bench_step.csv", index=False)
     assert main([*arguments, "--classes", "5", "6", "--out", str(tmp_path), "--resume"]) == 0
     assert "5 classes: there already" in capsys.readouterr().out
     both = pd.read_csv(tmp_path / "ours_bench_step.csv")
-    assert both["classes"].tolist() == [5, 6]
+    assert both[["classes", "device"]].to_numpy().tolist() == [[5, "cpu"], [6, "cpu"]]
     pd.testing.assert_frame_equal(both[:1], first, check_dtype=False)
-    assert main([*arguments, "--device", "tpu"]) == 2
-    assert main(["bench", "step", "--backbone", "huge"]) == 2
+    assert main([*arguments, "--device", "tpu"]) == main(["bench", "step", "--backbone", "huge"]) == 2
 
 
 @pytest.mark.long
