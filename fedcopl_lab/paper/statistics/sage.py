@@ -232,8 +232,7 @@ def robust_to_skew(runs: StoredRuns) -> Judgement:
 
     def behind(read: Read, row: Settings, data: str) -> pd.Series:
         even, uneven = pairs[data]
-        losses = [runs.gap(read, {**even, **method}, {**uneven, **method})() for method in (row, SAGE)]
-        return minus(*losses)
+        return minus(*(runs.gap(read, {**even, **method}, {**uneven, **method})() for method in (row, SAGE)))
 
     def judge(read: Read) -> Judgement:
         cells = {joined(name, data): partial(behind, read, row, data) for name, row in RIVALS.items() for data in pairs}
