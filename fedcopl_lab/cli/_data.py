@@ -79,7 +79,8 @@ def show_folders(options: argparse.Namespace) -> int:
     """The folders, and what they take."""
     root = data_root(options.root)
     print(f"{root}  (set FEDCOPL_LAB_DATA to move it)")
-    print(f"OpenAI's CLIP: {root / 'NAME' / 'NAME.pt'} or $FEDCOPL_LAB_WEIGHTS/NAME.pt; ViT-B-32, ViT-B-16 or RN50")
+    print(f"OpenAI's CLIP: {root / 'NAME' / 'NAME.pt'}, $FEDCOPL_LAB_WEIGHTS/NAME.pt or ~/.cache/clip/NAME.pt; "
+          "NAME is ViT-B-32, ViT-B-16 or RN50")  # fmt: skip
     for folder in sorted(path for path in root.glob("*") if path.is_dir()):
         taken = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         print(f"  {_size(taken):>10}  {folder.relative_to(root)}")

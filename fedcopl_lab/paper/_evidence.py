@@ -200,17 +200,18 @@ class Evidence:
         return lambda one, two: self.gap(read, {**settings, field: one}, {**settings, field: two})()
 
     def _values(self, read: Callable[[list[Rows]], float], *wanted: Settings, of: Read | None = None) -> pd.Series:
-        found: dict[int, float] = {}
+        found, keys = dict[int, float](), set[str]()
         errors: list[float | None] = []
         for seed in self.seeds:
             runs = [self.rows_of(seed, settings) for settings in wanted]
             if all(rows is not None for _, rows in runs):
                 found[seed] = self._number(read, [rows for _, rows in runs], wanted)
                 errors.append(self.image_error(of, *(rows for _, rows in runs)) if of else None)
+                keys |= {key for key, _ in runs if key}
         if len(found) < LEAST_SEEDS:
             which = " and ".join(map(self.named, wanted))
             raise NotTestedError(f"needs {LEAST_SEEDS} seeds of {which}; {len(found)} stored")
-        self.keys |= {key for seed in found for settings in wanted if (key := self.rows_of(seed, settings)[0])}
+        self.keys |= keys
         known = [error for error in errors if error is not None]
         values = pd.Series(found, dtype=float)
         return with_image_error(values, sum(known) / len(known)) if len(known) == len(found) else values

@@ -138,14 +138,15 @@ class StoredRuns(Evidence):
 
     def split_values(self, read: Callable[[dict[str, Any]], float], **settings: Any) -> pd.Series:
         """One number per seed from the stored split of each run: who holds which images."""
-        found = {}
+        found, keys = dict[int, float](), set[str]()
         for seed in self.seeds:
             key, rows = self.rows_of(seed, settings)
             if rows is not None:
                 found[seed] = self._number(lambda runs: read(runs[0].split), [self.store.run(key)], [settings])
+                keys.add(key)
         if len(found) < LEAST_SEEDS:
             raise NotTestedError(f"needs {LEAST_SEEDS} seeds of {self.named(settings)}; {len(found)} stored")
-        self.keys |= {self.rows_of(seed, settings)[0] for seed in found}
+        self.keys |= keys
         return pd.Series(found, dtype=float)
 
     def rows_of(self, seed: int, settings: Settings) -> tuple[str, Rows | None]:

@@ -118,7 +118,7 @@ def test_list_and_where(small_cinic, root, capsys):
     assert "1.2 GB" in lines["cub"]
     assert main(["data", "where"]) == 0
     shown = capsys.readouterr().out
-    assert str(root / "NAME" / "NAME.pt") in shown
+    assert all(told in shown for told in (f"{root}  (set", str(root / "NAME" / "NAME.pt")))
     assert "cinic10" in shown
 
 
