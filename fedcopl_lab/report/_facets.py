@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -112,8 +111,7 @@ class _Plan:
         self.panel_width = (width - names) / self.across
         bold = block.bold or block.printed
         self.head = fold(block.head if heading or block.printed else "", width - 0.1, 9.0 if bold else 7.0)
-        self.ncols = _columns(list(block.legend or ()), width - 0.1)
-        self.legend_lines = -(-len(block.legend or ()) // self.ncols)
+        self.legend_lines = _legend_lines(list(block.legend or ()), width - 0.1)
         self.titles = [fold(panel.title, 0.9 * self.panel_width, 8.0) for panel in block.panels]
         self.names = [fold(panel.x, 0.85 * self.panel_width, 8.0) for panel in block.panels]
         tallest = (1 + max(text.count("\n") for text in texts) for texts in (self.titles, self.names))
@@ -173,19 +171,22 @@ class _Plan:
             legend = {name: handle for handles, names in drawn for handle, name in zip(handles, names, strict=True)}
         if not legend and not lines:
             return
-        handles = [look.handle(name) if isinstance(look, Look) else look for name, look in legend.items()]
-        ncols = _columns(list(legend), self.width - 0.1)
-        ncols = max(1, -(-len(legend) // lines)) if lines else ncols
-        blank = [Look(INK, "", "none").handle(" ")] * max(0, ncols * (lines - 1) + 1 - len(handles))
-        part.legend([*handles, *blank], [*legend, *" " * len(blank)], loc="outside lower center", ncols=ncols,
-                    columnspacing=1.0, handlelength=1.8)  # fmt: skip
+        lines = lines or _legend_lines(list(legend), self.width - 0.1)
+        across = max(1, -(-len(legend) // lines))
+        entries = [(look.handle(name) if isinstance(look, Look) else look, name) for name, look in legend.items()]
+        entries += [(Look(INK, "", "none").handle(" "), " ")] * (across * lines - len(entries))
+        handles, names = zip(*(entry for place in range(across) for entry in entries[place::across]), strict=True)
+        part.legend(handles, names, loc="outside lower center", ncols=across, columnspacing=1.0, handlelength=1.8)
 
 
-def _columns(names: Sequence[str], width: float) -> int:
-    """Columns of a legend that is no wider; matplotlib fills them downwards."""
+def _legend_lines(names: Sequence[str], width: float) -> int:
+    """The fewest lines of a legend that is no wider and is read from left to right; matplotlib fills it downwards."""
     wide = [text_width(name) + 0.4 for name in names]
-    fit = (n for n in range(len(wide), 0, -1) if sum(max(part) for part in np.array_split(wide, n)) <= width)
-    return next(fit, 1)
+    for lines in range(1, len(wide)):
+        across = -(-len(wide) // lines)
+        if sum(max(wide[place::across]) for place in range(across)) <= width:
+            return lines
+    return len(wide)
 
 
 def _paint(axes: Axes, panel: Panel, width: float) -> None:
@@ -208,8 +209,7 @@ def by_column(lines: pd.DataFrame, paint: Callable[..., None], **panel: Any) -> 
 
 def looks_of(lines: pd.DataFrame) -> dict[str, Look]:
     """A look for each series, in their order; a paper's own method has the same in every picture."""
-    own = set(lines.loc[lines["role"] == "own", "series"])
-    names = order(lines["series"])
+    names, own = order(lines["series"]), set(lines.loc[lines["role"] == "own", "series"])
     others = [name for name in names if name not in own]
     chosen = {name: OTHERS[place % len(OTHERS)] for place, name in enumerate(others)}
     return {name: chosen.get(name, OWN) for name in names}

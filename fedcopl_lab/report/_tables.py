@@ -100,11 +100,11 @@ def clear_best(numbers: pd.DataFrame, metric: str, item: Item | None) -> set[tup
     """(row, column) of the rows that are ahead of every other row of their column beyond noise.
 
     Beyond noise: the 95 % interval of the difference, paired by seed, leaves out 0; a single run is never ahead.
-    What all others are read against, as SAGE's fully labelled reference, does not compete.
+    What all others are read against, as SAGE's fully labelled reference, does not compete; no row of a gate does.
     """
     found, rivals = set[tuple[str, str]](), summary(numbers, metric)
     if item is not None:
-        rivals = rivals[[item.role(series) != "reference" for series in rivals["series"]]]
+        rivals = rivals[[item.role(series) != "reference" and item.reads != "gate" for series in rivals["series"]]]
     for column, cells in rivals.groupby("column", sort=False):
         best = str(cells["series"].iloc[int(cells["mean"].argmax())])
         others = [name for name in cells["series"] if name != best]

@@ -92,13 +92,13 @@ def test_latex_marks_nothing_where_nobody_competes() -> None:
     assert r"3 & 30.0 $\pm$ 0.0 \\" in alone
 
 
-def test_latex_leaves_the_labelled_reference_out_of_the_competition() -> None:
+def test_latex_leaves_the_labelled_reference_and_gates_out_of_the_competition() -> None:
     values = {"FedAvg-SL": 0.9, "a": 0.5, "b": 0.4, "SAGE": 0.6}
     numbers = frame({(name, "c"): [value, value + 0.02] for name, value in values.items()})
     text = to_latex(numbers.assign(item="sage_main_table1"))
     assert r"FedAvg-SL & 91.0 $\pm$ 1.4 \\" in text
     assert r"SAGE & \textbf{61.0 $\pm$ 1.4} \\" in text
-    assert r"\textbf" not in to_latex(numbers, marked=False)
+    assert r"\textbf" not in to_latex(numbers, marked=False) + to_latex(numbers.assign(item="sage_ours_gates"))
 
 
 @given(st.text(alphabet="ab\\&%$#_{}~^<>βτ±–"))
