@@ -171,7 +171,7 @@ class _Plan:
             legend = {name: handle for handles, names in drawn for handle, name in zip(handles, names, strict=True)}
         if not legend and not lines:
             return
-        lines = lines or _legend_lines(list(legend), self.width - 0.1)
+        lines = lines or self.legend_lines or _legend_lines(list(legend), self.width - 0.1)
         across = max(1, -(-len(legend) // lines))
         entries = [(look.handle(name) if isinstance(look, Look) else look, name) for name, look in legend.items()]
         entries += [(Look(INK, "", "none").handle(" "), " ")] * (across * lines - len(entries))
