@@ -138,7 +138,7 @@ def keys_by_cell(item: Item, profile: str, cards: bool = False) -> dict[tuple[st
     With ``cards`` also those under which cards compute the same runs of the profile ``paper``.
 
     >>> len(keys_by_cell(find_items(["main Table 3"])[0], "mini"))
-    4
+    8
     """
     found: dict[tuple[str, str], set[str]] = {}
     for cell, config in item.runs(profile):

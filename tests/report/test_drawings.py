@@ -291,4 +291,4 @@ def test_the_printed_panel_does_not_bear_the_name_of_the_measured_set(made_up):
     """The paper prints four other sets in main Table 6."""
     figure = draw("fedcopl_main_table6", made_up("fedcopl_main_table6", profile="mini"), "mini")
     titles = [axes.get_title() for axes in figure.findobj(mpl.axes.Axes)]
-    assert titles == ["CIFAR-10, β = 0.1", "β = 0.1"]
+    assert titles == ["CIFAR-10, β = 0.1", "CIFAR-10, β = 0.05", "β = 0.1"]

@@ -1,7 +1,7 @@
 """The columns of FedCoPL's tables in each profile: the paper's data sets, or the ones that stand for them."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,9 @@ PAPER_SETS: dict[str, str] = {name: own["dataset"] for name, own in SETS_OF_PAPE
 Columns = dict[str, dict[str, Any]]
 
 
-def data_columns(profile: str, splits: Columns, sets: Iterable[str] = SETS, stand_in: Columns | None = None) -> Columns:
+def data_columns(
+    profile: str, splits: Columns, sets: Iterable[str] = SETS, splits_in: Mapping[str, Columns] | None = None
+) -> Columns:
     """Column name -> settings: each of the paper's sets at each split, or each split where one set stands for all.
 
     A profile with some of the paper's sets has the columns of these; where it has none of those asked for, its
@@ -53,20 +55,18 @@ def data_columns(profile: str, splits: Columns, sets: Iterable[str] = SETS, stan
         profile: name of the profile.
         splits: split name -> settings.
         sets: the paper's data sets.
-        stand_in: the splits where one set stands for all, if they differ.
+        splits_in: profile -> its splits, if they differ.
 
     >>> data_columns("smoke", DIRICHLET)
     {'β = 0.1': {'beta': 0.1}, 'β = 0.05': {'beta': 0.05}}
     >>> list(data_columns("mini", ONE_SPLIT, ("DTD", "CUB")))
     ['CIFAR-10, β = 0.1']
     """
-    instead = splits if stand_in is None else stand_in
+    splits = (splits_in or {}).get(profile, splits)
     if profile in ONE_SET_PROFILES:
-        return dict(instead)
+        return dict(splits)
     known = SETS_OF.get(profile, SETS_OF_PAPER)
-    there = [name for name in sets if name in known]
-    if not there:
-        there, splits = list(known)[:1], instead
+    there = [name for name in sets if name in known] or list(known)[:1]
     return {f"{name}, {split}": known[name] | own for name in there for split, own in splits.items()}
 
 

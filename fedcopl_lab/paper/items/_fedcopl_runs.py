@@ -32,6 +32,7 @@ EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 _OTHER_CLIPS = {"smoke": ("tiny-p1", "tiny-rn")}  # for ViT-B/16 and RN50
 
 WITH_FPL = with_labels(BASELINES, ("FPL",))
+OTHER_TRAINERS = with_labels(("PromptFL", "pFedPrompt", "FedOTP"), ("FPL", "CoPL"))
 ABLATION: Columns = {
     "PromptFL + FPL (printed as no part)": {"method": "PromptFL", "labeller": "FPL"},
     "no part": {"q_conf": None, "q_ent": None, "allocation": "none"},
@@ -93,6 +94,7 @@ LABEL_SKEWS: Columns = {
 PARTITIONS: Columns = {"new partition for each seed": {}, "one partition, new prompts": {"seed_scope": "prompts"}}
 
 _FOUR_SETS = ("DTD", "RESISC45", "CUB", "UCF101")
+_MORE_SKEWED: Columns = {"β = 0.05": ALL_SPLITS["β = 0.05"]}
 _SWEPT_SETS = ("DTD", "RESISC45", "CIFAR-10", "CIFAR-100")
 _CLIENTS = {"smoke": (5, 10, 20, 30), "mini": (5, 10, 30)}
 _NOT_CARRIED = {
@@ -101,9 +103,9 @@ _NOT_CARRIED = {
 }
 
 
-def _on(rows: Columns, splits: Columns, sets: Iterable[str] = SETS, stand_in: Columns | None = None) -> Cells:
-    """The same rows in every profile, on the paper's data sets at each split."""
-    return lambda profile: grid(profile, rows, data_columns(profile, splits, sets, stand_in))
+def _on(rows: Columns, splits: Columns, sets: Iterable[str] = SETS, **splits_in: Columns) -> Cells:
+    """The same rows in every profile, on the paper's data sets at each split, or at those of a profile by name."""
+    return lambda profile: grid(profile, rows, data_columns(profile, splits, sets, splits_in))
 
 
 def _compared(splits: Columns) -> Cells:
@@ -208,12 +210,10 @@ FEDCOPL_CELLS: dict[str, Cells] = {
     "fedcopl_main_fig1": _no_runs,
     "fedcopl_main_table1": _compared(DIRICHLET),
     "fedcopl_main_table2": _compared(QUANTITY),
-    "fedcopl_main_table3": _on(
-        with_labels(("PromptFL", "pFedPrompt", "FedOTP"), ("FPL", "CoPL")), ONE_SPLIT, (*_FOUR_SETS, "CIFAR-10")
-    ),
+    "fedcopl_main_table3": _on(OTHER_TRAINERS, ONE_SPLIT, (*_FOUR_SETS, "CIFAR-10"), mini=DIRICHLET),
     "fedcopl_main_table4": _on_backbone({"smoke": "tiny-p1", "paper": "ViT-B-16"}, _FOUR_SETS),
-    "fedcopl_main_table5": _on(ABLATION, ONE_SPLIT, _FOUR_SETS),
-    "fedcopl_main_table6": _on(AVERAGED, ONE_SPLIT, _FOUR_SETS),
+    "fedcopl_main_table5": _on(ABLATION, ONE_SPLIT, _FOUR_SETS, mini=DIRICHLET),
+    "fedcopl_main_table6": _on(AVERAGED, ONE_SPLIT, _FOUR_SETS, mini=DIRICHLET),
     "fedcopl_main_fig2": _on(DRIFT_ROWS, ONE_SPLIT, ("CIFAR-10",)),
     "fedcopl_main_fig3": _clients_and_participation,
     "fedcopl_supp_table1": _no_runs,
@@ -224,10 +224,10 @@ FEDCOPL_CELLS: dict[str, Cells] = {
     "fedcopl_supp_table4": _sweep_of("q_conf"),
     "fedcopl_supp_table5": _sweep_of("q_ent"),
     # on another of the paper's sets; where one set stands for all, under another split
-    "fedcopl_supp_fig1": _on(DRIFT_ROWS, ONE_SPLIT, ("DTD",), {"β = 0.05": ALL_SPLITS["β = 0.05"]}),
-    "fedcopl_supp_fig2": _on(DRIFT_ROWS, ONE_SPLIT, ("RESISC45",), QUANTITY),
+    "fedcopl_supp_fig1": _on(DRIFT_ROWS, ONE_SPLIT, ("DTD",), smoke=_MORE_SKEWED, mini=_MORE_SKEWED),
+    "fedcopl_supp_fig2": _on(DRIFT_ROWS, ONE_SPLIT, ("RESISC45",), smoke=QUANTITY, mini=QUANTITY),
     "fedcopl_supp_fig3": lambda profile: grid(profile, {"images": {"method": "zero-shot"}}, LABEL_SKEWS, seeds=(0,)),
-    "fedcopl_supp_fig4": _on(ALLOCATION, ONE_SPLIT, _SWEPT_SETS, DIRICHLET),
+    "fedcopl_supp_fig4": _on(ALLOCATION, ONE_SPLIT, _SWEPT_SETS, smoke=DIRICHLET, mini=DIRICHLET),
     "fedcopl_ours_fpl_shots": lambda profile: grid(
         profile,
         with_labels(("PromptFL",), ("FPL",)),
