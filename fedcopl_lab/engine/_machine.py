@@ -23,14 +23,13 @@ _DEFAULT_TRIM_THRESHOLD, _DEFAULT_MMAP_MAX = 128 * 1024, 65536
 
 
 def environment(device: str, threads: int) -> dict[str, Any]:
-    """Processor or GPU, operating system, Python and package versions.
+    """Processor with its instructions or GPU, operating system, Python and package versions.
 
     >>> environment("cpu", 1)["threads"]
     1
     """
-    hardware = torch.cuda.get_device_name(device) if device.startswith("cuda") else _processor()
     return {
-        "hardware": hardware,
+        "hardware": torch.cuda.get_device_name(device) if device.startswith("cuda") else _processor(),
         "cores": os.cpu_count(),
         "threads": threads,
         "system": f"{platform.system()} {platform.machine()}",
@@ -58,8 +57,9 @@ def _processor() -> str:
         with open("/proc/cpuinfo") as file:
             names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
     except OSError:
-        names = []
-    return names[0] if names else platform.processor() or platform.machine()
+        names = [platform.processor()]
+    instructions = torch.backends.cpu.get_cpu_capability()  # which rounding depends on, such as AVX512
+    return f"{next(filter(None, names), platform.machine())}, {instructions}"
 
 
 @lru_cache

@@ -13,7 +13,7 @@ from fedcopl_lab.config import KAPPA_STAR, configure
 from fedcopl_lab.paper import Item, printed
 from fedcopl_lab.report._facets import Block, Legend, Panel, compose, facets, headline, looks_of
 from fedcopl_lab.report._marks import aside, curves, error_bars, seed_dots
-from fedcopl_lab.report._words import axis_name, last_round, order, scale, set_name
+from fedcopl_lab.report._words import axis_name, last_round, order, scale, set_name, shown_metric
 from fedcopl_lab.report.looks import (
     BLUE,
     DASHED,
@@ -34,7 +34,7 @@ from fedcopl_lab.report.looks import (
 
 _SWEPT = {"accuracy": Look(BLUE, "o"), "label_accuracy": Look(ORANGE, "s"), "loss_last_epoch": Look(PURPLE, "^")}
 _SWEPT_AXES = {"n_clients": "clients K", "participation": "participation R, share of the clients in a round"}
-MEAN_AND_BAND = "mean, band: lowest to highest seed"
+_SEED_LINE = replace(ONE_SEED, line="-", width=0.5)
 _MEAN_STD: list[Any] = ["mean", "std"]
 
 
@@ -85,7 +85,7 @@ def sweep(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     def paint(axes: Axes, metric: str) -> None:
         part = lines[lines["metric"] == metric]
         looks = {names[0]: _SWEPT[metric]} if len(names) == 1 else looks_of(lines)
-        curves(axes, part, looks, factor=scale(metric))
+        curves(axes, part, looks, factor=scale(metric), seeds=True)  # their shapes agree where their heights do not
         for name, look in looks.items():
             own = part[part["series"] == name]
             seed_dots(axes, own["x"], scale(metric) * own["value"], look.color)
@@ -95,8 +95,8 @@ def sweep(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
 
     panels = [Panel(partial(paint, metric=metric), x=item.axis, y=axis_name(metric, item),
                     levels=lines["x"]) for metric in metrics]  # fmt: skip
-    named: dict[str, Look] = {MEAN_AND_BAND: Look(QUIET, "o")} if len(names) == 1 else looks_of(lines)
-    measured = Block(panels, 2.1, least=1.3, legend=named | {"one seed": ONE_SEED} | marked,
+    named: dict[str, Look] = {"mean": Look(QUIET, "o")} if len(names) == 1 else looks_of(lines)
+    measured = Block(panels, 2.1, least=1.3, legend=named | {"one seed": _SEED_LINE} | marked,
                      head=headline(item, lines, profile), bold=len(paper) > 0, sharey=False)  # fmt: skip
     return compose([measured] if paper.empty else [measured, _printed_sweep(item, paper)], (len(metrics), 1))
 
@@ -139,8 +139,7 @@ def decay(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
 
 def kappa(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     """SAGE's accuracy at each κ, every seed as a dot; the two one-model rows as lines to beat (supplement Fig. 14)."""
-    metric = "accuracy_last5" if (lines["metric"] == "accuracy_last5").any() else "accuracy"
-    lines = lines[lines["metric"] == metric]
+    lines = lines[lines["metric"] == (metric := shown_metric(item, lines))]
     others, own = lines[lines["level"].isna()], lines[lines["level"].notna()]
     looks = dict(zip(order(others["series"]), (replace(look, marker="") for look in OTHERS), strict=False))
 
@@ -150,16 +149,15 @@ def kappa(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
             std = values.std() if len(values) > 1 else 0.0
             axes.axhspan(values.mean() - std, values.mean() + std, color=look.color, alpha=0.1, linewidth=0)
             axes.axhline(values.mean(), color=look.color, linestyle=look.line, linewidth=1.1)
-        found = own.groupby("level")["value"].agg(_MEAN_STD)
-        error_bars(axes, found.index, found, replace(OWN, line="none"), 100.0)
-        seed_dots(axes, own["level"] + 0.25, 100 * own["value"], OWN.color)
+        curves(axes, own.assign(x=own["level"]), dict.fromkeys(order(own["series"]), OWN), factor=100.0, seeds=True)
+        seed_dots(axes, own["level"], 100 * own["value"], OWN.color)
         axes.axvline(KAPPA_STAR, color=INK, linewidth=0.8, linestyle=DOTTED, zorder=0)
-        names = ["κ*" if abs(level - KAPPA_STAR) < 0.01 else f"{level:g}" for level in found.index]
-        axes.set_xticks(found.index, names)
+        levels = sorted(set(own["level"]))
+        axes.set_xticks(levels, ["κ*" if abs(level - KAPPA_STAR) < 0.01 else f"{level:g}" for level in levels])
 
-    legend = {**{f"{name}, mean ± std": replace(OWN, line="none") for name in order(own["series"])},
-              "one seed": replace(ONE_SEED, color=OWN.color),
-              **{f"{name} (no κ)": look for name, look in looks.items()}}  # fmt: skip
+    curve = {f"{name}, mean": OWN for name in order(own["series"])}
+    legend = {**curve, **({"one seed": replace(_SEED_LINE, color=OWN.color)} if curve else {}),
+              **{f"{name} (no κ), mean ± std": look for name, look in looks.items()}}  # fmt: skip
     return facets([Panel(paint, x=f"{item.axis}; κ* = {KAPPA_STAR:.2f}", y=axis_name(metric, item))], 2.3,
                   legend=legend, head=headline(item, lines, profile))  # fmt: skip
 

@@ -34,6 +34,7 @@ from fedcopl_lab.report._words import (
     order,
     paper_of,
     setting_of,
+    shown_metric,
 )
 from fedcopl_lab.report.looks import Sheet, light_png
 
@@ -198,7 +199,7 @@ def _about(item: Item, verdicts: pd.DataFrame | None) -> dict[str, Any]:
 
 def _drawn_entry(item: Item, lines: pd.DataFrame, runs: pd.DataFrame, profile: str, compare: bool) -> dict[str, Any]:
     there = [metric for metric in item.metrics if metric in set(lines["metric"]) and item.reads not in _PICTURES_ONLY]
-    present = [metric for metric in there if metric not in _FOLDED]
+    present = sorted((metric for metric in there if metric not in _FOLDED), key=shown_metric(item, lines).__ne__)
     return {
         "item": item, "paper": paper_of(item), "setting": setting_of(item, profile, lines),
         "picture": _picture(item, lines, profile, Sheet()), "narrow": _picture(item, lines, profile, Sheet("single")),

@@ -13,7 +13,7 @@ from fedcopl_lab.report._compare import leads
 from fedcopl_lab.report._facets import headline
 from fedcopl_lab.report._tables import clear_best, lead_over, order_of_rows, same_printed, seeds_text, summary, table
 from fedcopl_lab.report._typeset import Grid, typeset
-from fedcopl_lab.report._words import lines_of, mean_std, metric_name, order, row_name, setting_of, unit
+from fedcopl_lab.report._words import lines_of, mean_std, metric_name, order, row_name, setting_of, shown_metric, unit
 
 NOT_RUN = "not run in this profile"
 _MEASURED, _PARTLY, _COUNTED = "measured above", "partly measured above", "counted above"
@@ -78,7 +78,7 @@ def printed_grid(item: Item, metric: str, lines: pd.DataFrame) -> list[Grid]:
 
 def typeset_table(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     """A table of one value a cell, typeset: mean ± std; in bold the rows that are clearly the best of their column."""
-    metric = item.metrics[0]
+    metric = shown_metric(item, lines)
     texts, best = table(lines, metric), clear_best(lines, metric, item)
     rows, columns, ranked = order_of_rows(lines, metric), list(texts.columns), item.drawing == "dots"
     bold = frozenset((row, columns.index(column)) for row, name in enumerate(rows) for place, column in best
@@ -91,7 +91,7 @@ def typeset_table(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         turned = [(column, [row[1][place] for row in grid.rows]) for place, column in enumerate(columns)]
         grid = replace(grid, columns=[name for name, _ in grid.rows], rows=turned, corner=item.axis, own=frozenset(),
                        bold=frozenset((column, row) for row, column in bold))  # fmt: skip
-    return typeset([grid, *printed_grid(item, metric, lines)])
+    return typeset([grid, *printed_grid(item, item.metrics[0], lines)])
 
 
 def _printed_table(item: Item, metric: str, found: pd.DataFrame, lines: pd.DataFrame) -> Grid:

@@ -22,6 +22,7 @@ from fedcopl_lab.report._words import (
     metric_name,
     paper_of,
     setting_of,
+    shown_metric,
 )
 from fedcopl_lab.report.looks import Sheet, file_bytes
 
@@ -182,15 +183,14 @@ def _caption(item: Item, lines: pd.DataFrame, profile: str, words: str) -> str:
 
 
 def _latex(item: Item, lines: pd.DataFrame, profile: str) -> str:
-    metric, methods = item.metrics[0], item.drawing == "dots"
+    metric, methods = shown_metric(item, lines), item.drawing == "dots"
     seeds = seeds_text(lines)
     told = [metric_name(metric, item), setting_of(item, profile, lines).short, f"mean ± std over {seeds}", "%"]
     if methods:
         told.append(f"bold: {CLEAR}")
         told += [f"{row}, which all others are read against, is left out" for row in item.references
                  if row in set(lines["series"])]  # fmt: skip
-    if " to " in seeds:
-        told.append("without ±: a single run")
+    told += ["without ±: a single run"] * seeds.startswith("1 to ")
     caption = f"{item.title} ({'; '.join(told)})."
     return to_latex(lines, metric, caption, f"tab:{item.id}", marked=methods, corner=item.axis)
 

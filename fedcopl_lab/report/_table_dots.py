@@ -16,7 +16,7 @@ from fedcopl_lab.report._marks import seed_dots
 from fedcopl_lab.report._page_tables import own_rows, printed_grid
 from fedcopl_lab.report._tables import Lead, clear_best, lead_over, order_of_rows, same_printed, summary
 from fedcopl_lab.report._typeset import Grid, typeset
-from fedcopl_lab.report._words import axis_name, mean_std, metric_name, order, row_name, scale
+from fedcopl_lab.report._words import axis_name, mean_std, metric_name, order, row_name, scale, shown_metric
 from fedcopl_lab.report.looks import (
     BLUE,
     DOUBLE,
@@ -51,18 +51,16 @@ _REACHED = "round in which the accuracy is first reached, mean (lowest–highest
 
 @dataclass(frozen=True)
 class _Ends:
-    """The ends of the horizontal axis that measured and printed numbers share, and the row that gains count from."""
+    """The ends of the horizontal axis that measured and printed numbers share."""
 
     low: float
     high: float
-    base: str
 
     def set(self, axes: Axes) -> None:
         room = 0.08 * (self.high - self.low) or 1.0
         axes.set_xlim(self.low - room, self.high + room)
         axes.xaxis.set_major_locator(MaxNLocator(4, prune="both"))  # labels at the ends would meet the next panel's
-        if self.base:
-            axes.axvline(0, color=QUIET, linestyle=REFERENCE.line, linewidth=0.8, zorder=1)
+        axes.axvline(0, color=QUIET, linestyle=REFERENCE.line, linewidth=0.8, zorder=1)  # the base row
 
     def arrow(self, axes: Axes, row: int, value: float, color: str) -> bool:
         """An arrow at the edge for a value below the axis; whether it is."""
@@ -71,44 +69,43 @@ class _Ends:
         return value < self.low
 
 
-def _ends(values: Iterable[float], base: str) -> _Ends:
+def _ends(values: Iterable[float]) -> _Ends:
     known = np.sort([value for value in values if not np.isnan(value)])
     low, high = float(known[0]), float(known[-1])
     for place in range(1, min(4, len(known) - 1)):
         if known[place] - known[place - 1] > _FAR * (high - known[place]):
             low = float(known[place])
-    return _Ends(low, high, base)
+    return _Ends(low, high)
 
 
 def table_dots(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     """Rows = methods, one panel per column with its numbers at the right; the printed ones on the same scale.
 
-    Beside printed numbers the axis counts points above the row before training, or else the first row of both.
+    The axis counts points above the row before training, or else the first of both, here each seed's above its own.
     """
-    metric = item.metrics[0]
-    lines = lines[lines["metric"] == metric]
-    rows, columns, paper = order_of_rows(lines, metric), order(lines["column"]), same_printed(item, lines, metric)
+    metric = shown_metric(item, lines)
+    lines, marks = lines[lines["metric"] == metric], "" if metric == item.metrics[0] else metric_name(metric, item)
+    columns, paper = order(lines["column"]), same_printed(item, lines, item.metrics[0])
     ours, theirs = _base(lines, paper)
-    cells = summary(lines, metric)
-    cells = cells.assign(mean=scale(metric) * cells["mean"], std=scale(metric) * cells["std"])
-    zero = _zero(cells, "column", "mean", ours)
-    paper = paper.assign(shown=paper["value"] - paper["column"].map(_zero(paper, "column", "value", theirs)))
+    shown = lines.assign(shown=scale(metric) * _above(lines, ["column", "seed"], ours))
+    rows = order_of_rows(shown.assign(value=shown["shown"]), metric)
+    paper = paper.assign(shown=_above(paper, ["column"], theirs))
     if (average := paper["dataset"] == "Average").any():
         paper = paper[average if len(columns) <= _BESIDE_UP_TO else ~average]
-    shown = lines.assign(shown=scale(metric) * lines["value"] - lines["column"].map(zero))
-    ends = _ends([*shown["shown"], *paper["shown"]], ours)
-
+    ends = _ends([*shown["shown"], *paper["shown"]])
+    bars = shown.groupby(["series", "column"])["shown"].agg(["mean", "std"]).query("mean >= @ends.low")
+    reach = [ends.low, ends.high, *(bars["mean"] - bars["std"]), *(bars["mean"] + bars["std"])]
+    ends = _Ends(np.nanmin(reach), np.nanmax(reach))
     beside = len(columns) <= _BESIDE_UP_TO
     across = 2 if len(columns) == 4 else min(len(columns), _ACROSS)  # the last line is as full as can be
     narrow = sheet().inches < DOUBLE
     named = [fold(row_name(row), _NAME_WIDTH if narrow else 1.5 * _NAME_WIDTH) for row in rows]
     tall = _AROUND + (_ROW if not any("\n" in name for name in named) else 1.3 * _ROW) * max(len(rows), 4)
-    looks = _row_looks(item, rows, profile)
-    paint = partial(_measured, item=item, rows=rows, looks=looks, zero=zero, ends=ends,
-                    best=clear_best(lines, metric, item), most=int(cells["n"].max()))  # fmt: skip
-    axis = _axis(item, metric, ours)
-    measured = Block(by_column(shown, paint, x=axis, grid="x", rows=named), tall, across, 1.3, legend=_legend(cells),
-                     head=headline(item, lines, profile), bold=not paper.empty, sharex=True, sharey=True)  # fmt: skip
+    looks, best = _row_looks(item, rows, profile), clear_best(lines, metric, item)
+    paint = partial(_measured, rows=rows, looks=looks, ends=ends, best=best)
+    panels = by_column(shown, paint, x=_axis(item, metric, ours), grid="x", rows=named)
+    measured = Block(panels, tall, across, 1.3, legend=_legend(summary(lines, metric), ours), bold=not paper.empty,
+                     head=headline(item, lines, profile, marks), sharex=True, sharey=True)  # fmt: skip
     if paper.empty:
         return compose([measured])
     rows = [theirs if row == ours else row for row in rows]
@@ -117,28 +114,29 @@ def table_dots(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
 
 
 def _base(lines: pd.DataFrame, paper: pd.DataFrame) -> tuple[str, str]:
-    """The row that gains are counted from, as it is called here and in the paper; empty where nothing is printed."""
+    """The row that gains are counted from, as it is called here and in the paper; empty where they share none."""
     here, there = (order(table.loc[table["role"] == "before training", "series"]) for table in (lines, paper))
-    if here and there:
-        return here[0], there[0]
-    both = [row for row in order(lines["series"]) if row in set(paper["series"])]
+    if here and (there or paper.empty):
+        return here[0], "".join(there[:1])
+    both = [row for row in order(lines["series"]) if paper.empty or row in set(paper["series"])]
     return (both[0], both[0]) if both else ("", "")
 
 
-def _zero(table: pd.DataFrame, by: str, value: str, base: str) -> dict[str, float]:
-    """Of each column, the base row's value; 0 without such a row."""
-    own = table[table["series"] == base]
-    return dict.fromkeys(table[by], 0.0) | dict(zip(own[by], own[value], strict=True))
+def _above(table: pd.DataFrame, by: list[str], base: str) -> pd.Series:
+    """Values above the base row's at the same ``by``, NaN where that row has none; the values without a base row."""
+    own = table[table["series"] == base].set_index(by)["value"]
+    return table["value"] - table.join(own.rename("base"), on=by)["base"] if base else table["value"]
 
 
 def _axis(item: Item, metric: str, base: str) -> str:
-    what = "" if metric == "accuracy" else f" of {metric_name(metric, item)}"
+    what = "" if item.metrics[0] == "accuracy" else f" of {metric_name(metric, item)}"
     return f"points{what} above {row_name(base)}" if base else axis_name(metric, item)
 
 
-def _legend(cells: pd.DataFrame) -> dict[str, Look]:
+def _legend(cells: pd.DataFrame, base: str) -> dict[str, Look]:
     """Of the measured dots."""
-    legend = {"one seed": ONE_SEED, "mean ± std": _MEAN} if cells["n"].max() > 1 else {}
+    one = "difference at one seed" if base else "one seed"
+    legend = {one: ONE_SEED, "mean ± std": _MEAN} if cells["n"].max() > 1 else {}
     return legend | ({"a single run (n = 1)": _SINGLE} if cells["n"].min() == 1 else {})
 
 
@@ -152,24 +150,22 @@ def _row_looks(item: Item, rows: Sequence[str], profile: str) -> dict[str, Look]
 
 
 def _measured(
-    axes: Axes, part: pd.DataFrame, item: Item, rows: Sequence[str], looks: Mapping[str, Look],
-    zero: Mapping[str, float], ends: _Ends, best: set[tuple[str, str]], most: int,
+    axes: Axes, part: pd.DataFrame, rows: list[str], looks: Mapping[str, Look], ends: _Ends, best: set[tuple[str, str]]
 ) -> None:  # fmt: skip
-    metric, column = item.metrics[0], str(part["column"].iloc[0])
+    metric, column = part[["metric", "column"]].iloc[0].astype(str)
     found = summary(part, metric).set_index("series")
     ends.set(axes)
     for row, series in enumerate(rows):
         if series not in found.index:
             _right(axes, row, "–")
             continue
-        mean, std, n = (float(found[name].loc[series]) for name in ("mean", "std", "n"))
-        _right(axes, row, mean_std(mean, std, metric), (series, column) in best)
-        at, half = scale(metric) * mean - zero[column], scale(metric) * std
-        look, alone = looks[series], n == 1
-        if ends.arrow(axes, row, at, look.color):
+        _right(axes, row, mean_std(found["mean"][series], found["std"][series], metric), (series, column) in best)
+        shown = part.loc[part["series"] == series, "shown"].dropna()
+        at, half, look, alone = shown.mean(), shown.std(), looks[series], len(shown) == 1
+        if shown.empty or ends.arrow(axes, row, at, look.color):
             continue
         if not alone:
-            seed_dots(axes, part.loc[part["series"] == series, "shown"], np.full(int(n), row + 0.26), look.color)
+            seed_dots(axes, shown, np.full(len(shown), row + 0.26), look.color)
             axes.plot([at - half, at + half], [row, row], "-", color=look.color, linewidth=1.4)
         axes.plot(at, row, "D" if alone else look.marker, color="white" if alone else look.color,
                   markersize=4.0 if alone else 4.8, markeredgecolor=look.color if alone else "white",

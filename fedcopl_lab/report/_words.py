@@ -173,6 +173,11 @@ def lines_of(item: Item | str, numbers: pd.DataFrame, profile: str, metrics: Ite
     return in_item_order(lines)
 
 
+def shown_metric(item: Item, lines: pd.DataFrame) -> str:
+    """What an item's picture and typeset table show: the mean of the last five rounds where there is one."""
+    return "accuracy_last5" if (lines["metric"] == "accuracy_last5").any() else "".join(item.metrics[:1])
+
+
 def in_item_order(lines: pd.DataFrame) -> pd.DataFrame:
     """The lines with rows and columns as the item has them; committed files are sorted by name instead."""
     lines = lines.reset_index(drop=True)
