@@ -138,7 +138,7 @@ def decay(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
 
 
 def kappa(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
-    """SAGE's accuracy at each κ, every seed as a dot; the two one-model rows as lines to beat (supplement Fig. 14)."""
+    """SAGE's accuracy at each κ, a thin line a seed; the two one-model rows as lines to beat (supplement Fig. 14)."""
     lines = lines[lines["metric"] == (metric := shown_metric(item, lines))]
     others, own = lines[lines["level"].isna()], lines[lines["level"].notna()]
     looks = dict(zip(order(others["series"]), (replace(look, marker="") for look in OTHERS), strict=False))

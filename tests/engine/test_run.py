@@ -116,9 +116,8 @@ def test_split_prompts_and_predictions_of_a_stored_run(short_run):
     assert prompts["text"].shape[0] == prompts["visual"].shape[0] == 5
     assert prompts["server_visual"].shape == prompts["visual"].shape[1:]
     assert "server_text" not in prompts
-    assert run.environment["hardware"].endswith(f", {torch.backends.cpu.get_cpu_capability()}"), (
-        "rounding depends on it"
-    )
+    instructions = torch.backends.cpu.get_cpu_capability()
+    assert run.environment["hardware"].endswith(f", {instructions}"), "rounding depends on them"
     for client, shard in enumerate(shards):
         predicted = run.predict(digits.images[shard["test"]], client)
         accuracy = float((predicted == digits.labels[shard["test"]]).double().mean())

@@ -100,7 +100,8 @@ def test_a_row_far_below_all_others_is_an_arrow_at_the_edge(made_up) -> None:
     numbers = made_up("fedcopl_ours_quirks")
     numbers["value"] = 0.8 + 0.01 * numbers["value"]
     numbers.loc[numbers["series"] == "no weight decay", "value"] = 0.2
-    (axes,) = draw("fedcopl_ours_quirks", numbers).axes  # nothing is printed beside it
+    (axes,) = (figure := draw("fedcopl_ours_quirks", numbers)).axes
+    assert "Printed in the paper" not in {text.get_text() for text in visible_texts(figure)}, "the paper lacks it"
     arrows = [line for line in axes.lines if line.get_marker() == "<"]
     assert [line.get_ydata()[0] for line in arrows] == [7], "the last of eight rows"
     assert axes.get_xlim()[0] > -10
