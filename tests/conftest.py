@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import hypothesis
 import jaxtyping
 import psutil
 import pytest
@@ -22,6 +23,8 @@ from fedcopl_lab.store import Run, Store
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ["FEDCOPL_LAB_OFFLINE"] = "1"  # a test that fetches says so, from a server of its own
+hypothesis.settings.register_profile("any machine", deadline=None)  # a busy one takes longer, which is no fault
+hypothesis.settings.load_profile("any machine")
 SHARED_CIFAR = Path(__file__).resolve().parents[2] / "shared" / "data" / "cifar.py"
 
 

@@ -126,7 +126,7 @@ def judge_claim(
     return judged.with_notes(
         "Arithmetic: every seed gives the same number, there is nothing to estimate." if same else "",
         *runs.remarks(),
-        _left_out(runs.left_out, "not stored"),
+        _left_out([name for name in runs.left_out if name not in runs.not_reached], "not stored"),
         _left_out(runs.not_reached, "the regime is not reached there"),
     )
 

@@ -81,8 +81,12 @@ def _claims() -> pd.DataFrame:
     return text.assign(**numbers)
 
 
-def printed(item_id: str, metric: str = "accuracy") -> pd.DataFrame:
+def printed(item_id: str, metric: str | None = None) -> pd.DataFrame:
     """What the paper prints for the rows of an item; empty when it prints no numbers for it, as for a figure.
+
+    Args:
+        item_id: such as ``"fedcopl_main_table6"``.
+        metric: which of the item's metrics; None takes the first. Accuracies stand beside ``accuracy_last5`` too.
 
     Returns:
         Columns series, column (``"DTD, β = 0.1"``), value in percent, dataset (the paper's name; ``"Average"`` for a
@@ -92,11 +96,11 @@ def printed(item_id: str, metric: str = "accuracy") -> pd.DataFrame:
     >>> printed("fedcopl_main_table6")["series"].unique().tolist()
     ['neither', 'text and visual', 'text only', 'visual only (FedCoPL)']
     """
-    if (item_id, metric) not in _SERIES:
-        return _NOTHING.copy()
     (item,) = find_items([item_id])
+    if (names := _SERIES.get((item_id, (metric or "".join(item.metrics[:1])).removesuffix("_last5")))) is None:
+        return _NOTHING.copy()
     table = claims(item_id.split("_")[0], item.source)
-    series_of, column_of = _SERIES[item_id, metric]
+    series_of, column_of = names
     lines = []
     for line in table.to_dict("records"):
         row = {str(name): value for name, value in line.items()}

@@ -8,7 +8,7 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.paper import Item, measured, measured_profiles, printed
-from fedcopl_lab.report._tables import summary
+from fedcopl_lab.report._tables import lead_over, summary
 from fedcopl_lab.report._words import check_columns, item_of, lines_of, order, scale, setting_of
 
 LEVELS = ["source", "profile", "dataset", "column", "statistic"]
@@ -18,14 +18,14 @@ _LINE = [*_CELL, "x", "y", "seed"]
 _RUN = ["item", "series", "column", "seed"]
 
 
-def beside(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metric: str = "accuracy") -> pd.DataFrame:
+def beside(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metric: str | None = None) -> pd.DataFrame:
     """The rows of an item with what we measured and what the paper prints, in columns that say which is which.
 
     Args:
         item: the item or its id.
         numbers: tidy numbers; lines of other items are left out.
         profile: whose numbers they are; stands in the columns.
-        metric: one of the item's metrics, such as ``"accuracy"`` or ``"label_accuracy"``.
+        metric: one of the item's metrics, such as ``"label_accuracy"``; None takes the first.
 
     Returns:
         One row per series; for a sweep one per level, so that measured and printed levels share a row. Columns have
@@ -41,8 +41,8 @@ def beside(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metr
 
     Shown in notebook ``fedcopl_main_table1``.
     """
-    known = item_of(item)
-    where = setting_of(known, profile)
+    known, where = item_of(item), setting_of(item, profile)
+    metric = metric or "".join(known.metrics[:1])
     cells, table = summary(lines_of(known, numbers, profile, (metric,)), metric), printed(known.id, metric)
     if known.drawing == "sweep":
         turned = {"series": "column", "column": "series"}
@@ -63,12 +63,12 @@ def beside(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metr
     return pd.concat(found, axis=1, names=LEVELS).rename_axis("row")
 
 
-def committed_beside(item: Item | str, metric: str = "accuracy") -> pd.DataFrame:
+def committed_beside(item: Item | str, metric: str | None = None) -> pd.DataFrame:
     """What the paper prints, what was measured in mini and what in smoke, each in columns of its own.
 
     Args:
         item: the item or its id.
-        metric: one of the item's metrics.
+        metric: one of the item's metrics; None takes the first.
 
     Returns:
         The columns of :func:`beside` from the committed numbers: the printed ones first, then those of each profile
@@ -80,12 +80,12 @@ def committed_beside(item: Item | str, metric: str = "accuracy") -> pd.DataFrame
     >>> committed_beside("fedcopl_main_table1").columns.unique("source").tolist()
     ['paper', 'measured']
     """
-    known = item_of(item)
-    found = {}
+    known, found = item_of(item), {}
+    metric = metric or "".join(known.metrics[:1])
     for profile in measured_profiles():
-        numbers = measured(profile)
-        if ((numbers["item"] == known.id) & (numbers["metric"] == metric)).any():
-            found[profile] = beside(known, numbers, profile, metric)
+        lines = measured(profile).query("item == @known.id")
+        if metric in set(lines["metric"]):
+            found[profile] = beside(known, lines, profile, metric)
     if not found:
         raise FedCoPLError(f"no committed numbers have {metric!r} of {known.id}; choose another item or metric")
     rows = order(row for wide in found.values() for row in wide.index)
@@ -117,11 +117,10 @@ def readable(wide: pd.DataFrame) -> pd.DataFrame:
     told: dict[str, list[str]] = {}
     columns: dict[Any, pd.Series] = dict(wide.items())
     for name in dict.fromkeys(column[:-1] for column in columns):
-        means, most = columns[*name, "mean"], 0
-        stds, counts = pd.Series(math.nan, wide.index), pd.Series(0, wide.index)
+        means, stds, counts = columns[*name, "mean"], pd.Series(math.nan, wide.index), pd.Series(0, wide.index)
         if name[0] == "measured":
             stds, counts = columns[*name, "std"], columns[*name, "n"].fillna(0).astype(int)
-            most = int(counts.max())
+        most = int(counts.max())
         told[column_text(name) + (f", n = {most}" if most else "")] = [
             number_text(mean, std, 0 if name[0] == "counted" or "counted" in wide else 1)
             + (f" (n = {count})" if 0 < count < most else "")
@@ -145,27 +144,31 @@ def number_text(mean: float, std: float = math.nan, digits: int = 1) -> str:
     return f"{mean:.{digits}f}" if math.isnan(std) else f"{mean:.{digits}f} ± {std:.{digits}f}"
 
 
-def leads(item: Item | str, numbers: pd.DataFrame, profile: str, metric: str = "accuracy") -> pd.DataFrame:
+def leads(item: Item | str, numbers: pd.DataFrame, profile: str, metric: str | None = None) -> pd.DataFrame:
     """The numbers behind :func:`gaps`: columns source, profile, dataset, column, best_other, gap."""
-    known = item_of(item)
-    wide = beside(known, numbers, profile, metric).xs("mean", axis=1, level="statistic")
-    wide = wide[[known.role(row) != "reference" for row in wide.index]]
+    known, lines = item_of(item), numbers[numbers["item"] == item_of(item).id]
+    metric = metric or "".join(known.metrics[:1])
+    wide = beside(known, lines, profile, metric).xs("mean", axis=1, level="statistic")
     own = [row for row in wide.index if known.role(row) == "own"]
     if len(own) != 1:
         raise FedCoPLError(f"{known.id} has {len(own)} rows of its own method; gaps need exactly one")
     found = []
     for column in wide.columns:
-        values = wide[column].dropna()
-        others = values.drop(own, errors="ignore")
-        if own[0] in values.index and len(others):
-            found.append((*column, others.idxmax(), float(values[own[0]] - others.max())))
+        ahead = wide[column].get(own[0], math.nan) - wide[column].drop([*own, *known.references], errors="ignore")
+        if column[0] == "measured":
+            paired = {row: lead_over(lines, column[3], own[0], row, metric) for row in ahead.dropna().index}
+            several = {row: lead for row, lead in paired.items() if len(lead.points) > 1}
+            ahead = pd.Series({row: lead.mean for row, lead in (several or paired).items()}, dtype=float)
+        if ahead.notna().any():
+            found.append((*column, ahead.idxmin(), float(ahead.min())))
     return pd.DataFrame(found, columns=[*LEVELS[:-1], "best_other", "gap"])
 
 
-def gaps(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metric: str = "accuracy") -> pd.DataFrame:
+def gaps(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metric: str | None = None) -> pd.DataFrame:
     """How far the paper's own method is ahead of the best other row, in each measured and each printed column.
 
-    The fully labelled reference of SAGE's tables is no rival and left out.
+    Measured gaps are over the seeds that both rows have, and a row of one seed is no rival where others have more. Nor
+    is the fully labelled reference of SAGE's tables.
 
     Returns:
         Columns column, source (``"measured"`` or ``"paper"``), best_other (its row), gap (points, negative when

@@ -13,7 +13,7 @@ from fedcopl_lab.config import KAPPA_STAR, configure
 from fedcopl_lab.paper import Item, printed
 from fedcopl_lab.report._facets import Block, Legend, Panel, compose, facets, headline, looks_of
 from fedcopl_lab.report._marks import aside, curves, error_bars, seed_dots
-from fedcopl_lab.report._words import axis_name, last_round, order, scale, set_name, shown_metric
+from fedcopl_lab.report._words import axis_name, last_round, order, scale, set_name
 from fedcopl_lab.report.looks import (
     BLUE,
     DASHED,
@@ -139,7 +139,7 @@ def decay(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
 
 def kappa(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     """SAGE's accuracy at each κ, a thin line a seed; the two one-model rows as lines to beat (supplement Fig. 14)."""
-    lines = lines[lines["metric"] == (metric := shown_metric(item, lines))]
+    lines = lines[lines["metric"] == (metric := item.metrics[0])]
     others, own = lines[lines["level"].isna()], lines[lines["level"].notna()]
     looks = dict(zip(order(others["series"]), (replace(look, marker="") for look in OTHERS), strict=False))
 

@@ -34,7 +34,6 @@ from fedcopl_lab.report._words import (
     order,
     paper_of,
     setting_of,
-    shown_metric,
 )
 from fedcopl_lab.report.looks import Sheet, light_png
 
@@ -199,7 +198,7 @@ def _about(item: Item, verdicts: pd.DataFrame | None) -> dict[str, Any]:
 
 def _drawn_entry(item: Item, lines: pd.DataFrame, runs: pd.DataFrame, profile: str, compare: bool) -> dict[str, Any]:
     there = [metric for metric in item.metrics if metric in set(lines["metric"]) and item.reads not in _PICTURES_ONLY]
-    present = sorted((metric for metric in there if metric not in _FOLDED), key=shown_metric(item, lines).__ne__)
+    present = [metric for metric in there if metric not in _FOLDED]
     return {
         "item": item, "paper": paper_of(item), "setting": setting_of(item, profile, lines),
         "picture": _picture(item, lines, profile, Sheet()), "narrow": _picture(item, lines, profile, Sheet("single")),

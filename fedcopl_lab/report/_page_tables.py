@@ -13,7 +13,7 @@ from fedcopl_lab.report._compare import leads
 from fedcopl_lab.report._facets import headline
 from fedcopl_lab.report._tables import clear_best, lead_over, order_of_rows, same_printed, seeds_text, summary, table
 from fedcopl_lab.report._typeset import Grid, typeset
-from fedcopl_lab.report._words import lines_of, mean_std, metric_name, order, row_name, setting_of, shown_metric, unit
+from fedcopl_lab.report._words import lines_of, mean_std, metric_name, order, row_name, setting_of, unit
 
 NOT_RUN = "not run in this profile"
 _MEASURED, _PARTLY, _COUNTED = "measured above", "partly measured above", "counted above"
@@ -59,7 +59,8 @@ def _cell(wide: pd.DataFrame, row: str, column: str) -> str:
 
 def printed_tables(item: Item, lines: pd.DataFrame) -> list[Grid]:
     """Every number that the paper prints for an item, each column with what of it is among the measured ``lines``."""
-    tables = {metric: found for metric in item.metrics if len(found := printed(item.id, metric))}
+    tables = {metric: found for metric in item.metrics
+              if metric != "accuracy_last5" and len(found := printed(item.id, metric))}  # fmt: skip
     if item.reads == "manifests" and tables:
         together = pd.concat([found.assign(column=metric_name(metric)) for metric, found in tables.items()])
         columns = order(together["column"])
@@ -78,7 +79,7 @@ def printed_grid(item: Item, metric: str, lines: pd.DataFrame) -> list[Grid]:
 
 def typeset_table(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     """A table of one value a cell, typeset: mean ± std; in bold the rows that are clearly the best of their column."""
-    metric = shown_metric(item, lines)
+    metric = item.metrics[0]
     texts, best = table(lines, metric), clear_best(lines, metric, item)
     rows, columns, ranked = order_of_rows(lines, metric), list(texts.columns), item.drawing == "dots"
     bold = frozenset((row, columns.index(column)) for row, name in enumerate(rows) for place, column in best
@@ -91,11 +92,11 @@ def typeset_table(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         turned = [(column, [row[1][place] for row in grid.rows]) for place, column in enumerate(columns)]
         grid = replace(grid, columns=[name for name, _ in grid.rows], rows=turned, corner=item.axis, own=frozenset(),
                        bold=frozenset((column, row) for row, column in bold))  # fmt: skip
-    return typeset([grid, *printed_grid(item, item.metrics[0], lines)])
+    return typeset([grid, *printed_grid(item, metric, lines)])
 
 
 def _printed_table(item: Item, metric: str, found: pd.DataFrame, lines: pd.DataFrame) -> Grid:
-    name = "accuracy" if metric == "accuracy" else metric_name(metric)
+    name = "accuracy" if metric.startswith("accuracy") else metric_name(metric)
     what = ", ".join(filter(None, (name + unit(metric), backbone(item.id))))
     run = set(lines.loc[lines["metric"] == metric, ["series", "column"]].itertuples(index=False, name=None))
     found = found.assign(run=[cell in run for cell in zip(found["series"], found["column"], strict=True)])
@@ -136,33 +137,33 @@ def main_table(item: Item, numbers: pd.DataFrame, profile: str) -> dict[str, Any
     Rows that the paper does not print are left out; the fully labelled reference of SAGE's table has no place.
     """
     paper = printed(item.id)
-    lines = lines_of(item, numbers, profile, ("accuracy",))
+    lines = lines_of(item, numbers, profile, (metric := item.metrics[0],))
     lines = lines[lines["series"].isin(paper["series"])]
-    first = lines[lines["column"] == lines["column"].iloc[0]]
+    first = lines[lines["column"] == (column := lines["column"].iloc[0])]
     level, dataset = first["level"].iloc[0], setting_of(item, profile, lines).dataset
-    cells = summary(first).set_index("series")
+    cells = summary(first, metric).set_index("series")
     paper = paper[(paper["level"] == level) & (paper["dataset"] != "Average")]
-    if len(columns_here := order(paper.loc[paper["column"] == first["column"].iloc[0], "column"])):
-        paper = paper[paper["column"].isin(columns_here)]  # the set that was measured
+    paper = paper[same] if (same := paper["column"] == column).any() else paper  # the set that was measured
     common = paper.pivot(index="series", columns="dataset", values="value").reindex(cells.index).dropna(axis=1)
     common = common[[name for name in order(paper["dataset"]) if name in common]]
-    ahead = leads(item, lines, profile)
-    here = ahead[(ahead["source"] == "measured") & (ahead["column"] == first["column"].iloc[0])]
+    ahead = leads(item, lines, profile, metric)
+    here = ahead[(ahead["source"] == "measured") & (ahead["column"] == column)]
     there = ahead[(ahead["source"] == "paper") & ahead["column"].isin(paper["column"])]
     if common.empty or here.empty or there.empty:
         return None
     own, other = next(name for name in cells.index if item.role(name) == "own"), here["best_other"].iloc[0]
-    lead = lead_over(first, first["column"].iloc[0], own, other)
+    pair = first[first["metric"] == metric].pivot(index="seed", columns="series", values="value")[[own, other]].dropna()
+    lead = lead_over(first, column, own, other, metric)
     places, printed_places = _places(item, cells["mean"]), _places(item, common.mean(axis=1))
     texts = {name: mean_std(*cells.loc[name, ["mean", "std"]]) for name in cells.index}
     return {
-        "item": item, "own": own, "column": first["column"].iloc[0], "dataset": dataset, "seeds": seeds_text(lines),
+        "item": item, "own": own, "column": column, "dataset": dataset, "sets": list(common.columns),
+        "metric": metric_name(metric, item) + unit(metric), "seeds": seeds_text(lines),
         "rows": [(name, text, places.get(name, "–"), f"{common.loc[name].mean():.1f}", printed_places.get(name, "–"))
                  for name, text in texts.items()],
-        "same_order": places == printed_places, "sets": list(common.columns),
-        "gap": float(here["gap"].iloc[0]), "beyond_noise": lead.clear,
+        "same_order": places == printed_places, "gap": lead.mean, "beyond_noise": lead.clear, "n": len(pair),
         "interval": "" if np.isnan(lead.half) else f"{lead.mean - lead.half:+.2f} to {lead.mean + lead.half:+.2f}",
-        "texts": (texts[own], texts[other]), "best_other": other,
+        "texts": [mean_std(pair[name].mean(), pair[name].std()) for name in (own, other)], "best_other": other,
         "printed_gaps": (float(there["gap"].min()), float(there["gap"].max())),
     }  # fmt: skip
 

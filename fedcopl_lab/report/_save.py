@@ -22,7 +22,6 @@ from fedcopl_lab.report._words import (
     metric_name,
     paper_of,
     setting_of,
-    shown_metric,
 )
 from fedcopl_lab.report.looks import Sheet, file_bytes
 
@@ -183,7 +182,7 @@ def _caption(item: Item, lines: pd.DataFrame, profile: str, words: str) -> str:
 
 
 def _latex(item: Item, lines: pd.DataFrame, profile: str) -> str:
-    metric, methods = shown_metric(item, lines), item.drawing == "dots"
+    metric, methods = item.metrics[0], item.drawing == "dots"
     seeds = seeds_text(lines)
     told = [metric_name(metric, item), setting_of(item, profile, lines).short, f"mean ± std over {seeds}", "%"]
     if methods:

@@ -16,7 +16,7 @@ from fedcopl_lab.report._marks import seed_dots
 from fedcopl_lab.report._page_tables import own_rows, printed_grid
 from fedcopl_lab.report._tables import Lead, clear_best, lead_over, order_of_rows, same_printed, summary
 from fedcopl_lab.report._typeset import Grid, typeset
-from fedcopl_lab.report._words import axis_name, mean_std, metric_name, order, row_name, scale, shown_metric
+from fedcopl_lab.report._words import axis_name, mean_std, metric_name, order, row_name, scale
 from fedcopl_lab.report.looks import (
     BLUE,
     DOUBLE,
@@ -83,9 +83,9 @@ def table_dots(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
 
     The axis counts points above the row before training, or else the first of both, here each seed's above its own.
     """
-    metric = shown_metric(item, lines)
-    lines, marks = lines[lines["metric"] == metric], "" if metric == item.metrics[0] else metric_name(metric, item)
-    columns, paper = order(lines["column"]), same_printed(item, lines, item.metrics[0])
+    metric = item.metrics[0]
+    lines, marks = lines[lines["metric"] == metric], metric_name(metric, item) if metric.startswith("accuracy_") else ""
+    columns, paper = order(lines["column"]), same_printed(item, lines, metric)
     ours, theirs = _base(lines, paper)
     shown = lines.assign(shown=scale(metric) * _above(lines, ["column", "seed"], ours))
     rows = order_of_rows(shown.assign(value=shown["shown"]), metric)
@@ -129,7 +129,7 @@ def _above(table: pd.DataFrame, by: list[str], base: str) -> pd.Series:
 
 
 def _axis(item: Item, metric: str, base: str) -> str:
-    what = "" if item.metrics[0] == "accuracy" else f" of {metric_name(metric, item)}"
+    what = "" if metric.startswith("accuracy") else f" of {metric_name(metric, item)}"
     return f"points{what} above {row_name(base)}" if base else axis_name(metric, item)
 
 

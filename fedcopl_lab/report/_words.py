@@ -59,8 +59,7 @@ _METRICS = {
 _COUNTS = {"n_selected", "train", "n_classes", "n_train", "n_test", "labelled", "unlabelled", "n_local", "n_global",
            "n_views", "n_minority", "rounds_needed", "rounds_needed_smoothed"}  # fmt: skip
 _CLIPS = {"tiny-p1": "tiny CLIP with patches of one pixel", "tiny-rn": "tiny CLIP with a ResNet tower"}
-TABLES = ("final", "first")
-"""What an item reads of its runs when it has one value a cell."""
+TABLES = ("final", "first")  # what an item reads of its runs when it has one value a cell
 PAPERS = {"fedcopl": "FedCoPL", "sage": "SAGE"}
 _DATASETS = {"digits": "handwritten digits"} | {ours: theirs for theirs, ours in (PAPER_SETS | SAGE_SETS).items()}
 
@@ -171,11 +170,6 @@ def lines_of(item: Item | str, numbers: pd.DataFrame, profile: str, metrics: Ite
     if "role" not in lines.columns:  # read from a CSV, which does not repeat what the item's cells say
         lines = with_settings(lines, profile)
     return in_item_order(lines)
-
-
-def shown_metric(item: Item, lines: pd.DataFrame) -> str:
-    """What an item's picture and typeset table show: the mean of the last five rounds where there is one."""
-    return "accuracy_last5" if (lines["metric"] == "accuracy_last5").any() else "".join(item.metrics[:1])
 
 
 def in_item_order(lines: pd.DataFrame) -> pd.DataFrame:

@@ -206,7 +206,7 @@ def test_progress_says_rate_and_time_left(server, tmp_path, patience, capfd):
     assert all(text in shown for text in ("set.bin", "B/s"))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(cuts=st.lists(st.integers(0, 120_000), max_size=6))
 def test_any_cuts_give_the_same_bytes(cuts):
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:

@@ -122,7 +122,7 @@ def test_skew_grows_as_beta_shrinks(digits):
     assert owned.total_variation == pytest.approx(0.8, abs=0.01)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(data=st.data(), n_clients=st.integers(1, 5), n_classes=st.integers(1, 5))
 def test_heterogeneity_equals_plain_sums(data, n_clients, n_classes):
     def counts(smallest):

@@ -33,7 +33,7 @@ def as_clip_does(image, size):
     return np.asarray(image).transpose(2, 0, 1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     width=st.integers(3, 90),
     height=st.integers(3, 90),

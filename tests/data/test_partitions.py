@@ -93,7 +93,7 @@ class TestDirichlet:
                 floors[k] += 1
             assert sizes(shards, part) == floors
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(
         seed=st.integers(0, 2**31),
         beta=st.sampled_from([0.05, 0.1, 0.5, 1, 100.0]),
@@ -202,7 +202,7 @@ class TestQuantity:
         assert [s.train.tolist() for s in shards] == train
         assert [s.test.tolist() for s in shards] == test
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=30)
     @given(
         seed=st.integers(0, 2**31),
         n_clients=st.sampled_from([5, 10, 15]),
@@ -246,7 +246,7 @@ class TestIID:
         shards = iid_partition(labels, labels, 10, mode="authors")
         assert sorted(sizes(shards, "train")) == [235] + [282] * 8 + [329]
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=30)
     @given(n_clients=st.integers(1, 30), seed=st.integers(0, 2**31))
     def test_paper_mode_differs_by_one_image_at_most(self, n_clients, seed):
         shards = iid_partition(*SMALL, n_clients, seed)

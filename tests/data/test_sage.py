@@ -108,7 +108,7 @@ def test_authors_heterogeneity_at_the_size_of_cifar10(alpha, classes, variation,
     assert round(total_variation(others.reshape(10, 2, 10).sum(1)), 3) == 0.016, "pairs are alike"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     n_clients=st.integers(1, 12),
     alpha=st.sampled_from([0.05, 0.3, 1, 10.0]),

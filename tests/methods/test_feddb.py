@@ -37,7 +37,7 @@ def best_over_supports(means):
     return best
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10_000), k=st.integers(1, 6), c=st.integers(2, 5), sharp=st.sampled_from([0.5, 2.0, 6.0]))
 def test_balancing_weights_are_the_best_on_the_simplex(seed, k, c, sharp):
     means = (sharp * torch.randn(k, c, generator=torch.Generator().manual_seed(seed))).softmax(dim=1)

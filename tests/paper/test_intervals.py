@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -28,7 +28,6 @@ numbers = st.lists(st.integers(-50, 50).map(lambda n: n / 8), min_size=3, max_si
 
 
 @given(numbers)
-@settings(deadline=None)
 def test_the_p_value_is_that_of_the_t_test(values: list[float]) -> None:
     mean, low, high = t_interval(pd.Series(values))
     if len(set(values)) > 1:
@@ -38,7 +37,6 @@ def test_the_p_value_is_that_of_the_t_test(values: list[float]) -> None:
 
 
 @given(numbers, st.floats(0.0, 5.0))
-@settings(deadline=None)
 def test_test_sampling_widens_the_interval_in_quadrature_and_p_follows(values: list[float], error: float) -> None:
     plain, wide = t_interval(pd.Series(values)), t_interval(with_image_error(pd.Series(values), error))
     assert (wide[2] - wide[0]) ** 2 == pytest.approx((plain[2] - plain[0]) ** 2 + (stats.norm.ppf(0.975) * error) ** 2)
@@ -60,7 +58,6 @@ def test_errors_survive_signs_scales_pools_slopes_and_differences() -> None:
 
 
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=12))
-@settings(deadline=None)
 def test_holm_and_benjamini_hochberg_are_the_textbooks(p_values: list[float]) -> None:
     n, ordered = len(p_values), sorted(p_values)
     adjusted = [max(min((n - j) * ordered[j], 1.0) for j in range(i + 1)) for i in range(n)]

@@ -5,7 +5,7 @@ import statistics
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -37,13 +37,11 @@ def slow_verdict(values: list[float]) -> str:
 
 
 @given(numbers)
-@settings(deadline=None)
 def test_a_difference_is_judged_by_its_t_interval(values: list[float]) -> None:
     assert judge_difference(pd.Series(values)).verdict == slow_verdict(values)
 
 
 @given(numbers)
-@settings(deadline=None)
 def test_the_interval_is_scipys(values: list[float]) -> None:
     mean, low, high = t_interval(pd.Series(values))
     error = statistics.stdev(values) / math.sqrt(len(values))
@@ -54,7 +52,6 @@ def test_the_interval_is_scipys(values: list[float]) -> None:
 
 
 @given(numbers, st.randoms(use_true_random=False))
-@settings(deadline=None)
 def test_turning_the_sign_turns_the_verdict_and_the_order_of_seeds_does_not_matter(values: list[float], draw) -> None:
     once = judge_difference(pd.Series(values))
     turned = judge_difference(-pd.Series(values))
@@ -100,7 +97,6 @@ def test_every_case(cells: dict[str, pd.Series], verdict: str, k: int) -> None:
 
 
 @given(st.lists(st.lists(st.integers(-40, 40).map(float), min_size=4, max_size=4), min_size=1, max_size=4))
-@settings(deadline=None)
 def test_every_case_is_the_rule_word_by_word(rows: list[list[float]]) -> None:
     judged = judge_every_case({str(i): pd.Series(row) for i, row in enumerate(rows)})
     pooled = slow_verdict([statistics.mean(row[seed] for row in rows) for seed in range(4)])
@@ -187,7 +183,6 @@ def test_a_range_is_the_best_mean_minus_the_worst() -> None:
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 20).map(float)] * 3), min_size=2, max_size=5))
-@settings(deadline=None)
 def test_the_best_is_chosen_on_other_seeds(rows: list[tuple[float, float, float]]) -> None:
     found = best_of_others(pd.DataFrame(rows, columns=list("abc")), "b")
     for i, row in enumerate(rows):

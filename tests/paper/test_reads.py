@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_up_runs import label_phase, rounds
 
@@ -28,7 +28,6 @@ def slow_distance(first: list[int], second: list[int]) -> float:
 
 
 @given(histograms, st.randoms(use_true_random=False))
-@settings(deadline=None)
 def test_distance_and_cosine_of_class_counts(first: list[list[int]], draw) -> None:
     second = [draw.sample(row, len(row)) for row in first]
     a, b = np.array(first, dtype=float), np.array(second, dtype=float)

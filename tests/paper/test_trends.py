@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -19,7 +19,6 @@ pairs = st.lists(st.tuples(st.integers(-9, 9), st.integers(-9, 9)), min_size=3, 
 
 
 @given(pairs)
-@settings(deadline=None)
 def test_slope_and_rank_correlation_are_those_of_numpy_and_scipy(found: list[tuple[int, int]]) -> None:
     x, y = ([float(pair[i]) for pair in found] for i in (0, 1))
     assert slope(x, y) == pytest.approx(np.polyfit(x, y, 1)[0], abs=1e-9)
@@ -46,7 +45,6 @@ def test_mean_step_counts_up_and_down_alike() -> None:
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=12), st.integers(0, 25), st.integers(1, 4))
-@settings(deadline=None)
 def test_rounds_to_a_target_against_a_plain_loop(curve: list[int], target: int, window: int) -> None:
     expected = None
     for number in range(window, len(curve) + 1):

@@ -18,7 +18,7 @@ def exact_mean(column, weights):
 
 
 @given(st.integers(1, 8), st.integers(0, 10**6))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_equals_exact_fractions_in_any_order_of_clients(k, seed):
     generator = torch.Generator().manual_seed(seed)
     stacked = torch.randn(k, 2, 3, generator=generator, dtype=torch.float64)
@@ -81,7 +81,7 @@ def slow_cosine_distance(updates):
 
 
 @given(st.integers(2, 6), st.integers(0, 10**6))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_equal_the_double_loops(k, seed):
     updates = torch.randn(k, 2, 4, generator=torch.Generator().manual_seed(seed))
     before = updates.clone()

@@ -43,7 +43,7 @@ def test_the_cell_in_which_paper_and_authors_differ():
 
 
 @given(COUNTS)
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_paper_mode_is_exact(counts):
     assume(any(map(any, counts)))
     given_counts = torch.tensor(counts)
@@ -63,7 +63,7 @@ def test_paper_mode_is_exact(counts):
 
 
 @given(COUNTS)
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_authors_mode_is_their_single_precision(counts):
     assume(any(map(any, counts)))
     result = allocate(torch.tensor(counts), "authors", unseen="zero")

@@ -169,7 +169,7 @@ def test_given_thresholds_replace_the_quantiles():
 
 
 @given(st.integers(1, 40), st.integers(1, 6), st.integers(0, 10**6), st.floats(0, 1), st.floats(0, 1))
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_properties(n, c, seed, q_conf, q_ent):
     logits = random_logits(n, c, spread=20.0, seed=seed)
     before = logits.clone()

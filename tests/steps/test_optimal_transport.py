@@ -17,7 +17,7 @@ def similarities(seed=0, *shape):
 
 
 @given(st.integers(0, 10**6), st.integers(1, 9), st.integers(1, 3), st.floats(0.1, 0.9), st.floats(0.1, 1.0))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_columns_are_met_and_rows_are_not_exceeded(seed, m, n, mass, epsilon):
     plan = transport_plan(similarities(seed, 2, m, n), mass, epsilon, threshold=1e-9, iterations=2000)
     assert plan.shape == (2, m, n)

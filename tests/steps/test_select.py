@@ -33,7 +33,7 @@ def pairs(result):
 
 
 @given(st.integers(0, 30), st.integers(2, 5), st.integers(0, 10**6), st.sampled_from(["argmax", "any"]))
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_equals_the_slow_loop(n, c, seed, candidates):
     generator = torch.Generator().manual_seed(seed)
     logits = 5 * torch.randn(n, c, generator=generator)
@@ -47,7 +47,7 @@ def test_equals_the_slow_loop(n, c, seed, candidates):
 
 
 @given(st.integers(1, 12), st.integers(0, 10**6))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_ties_keep_the_order_of_the_images(n, seed):
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randint(0, 3, (n, 2), generator=generator).float()  # few values, many equal rows
@@ -149,7 +149,7 @@ def candidates_by_loops(logits, alpha, beta):
 
 
 @given(st.integers(0, 10**6), st.integers(1, 25), st.integers(2, 5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_pools_equal_images_that_apply_one_at_a_time_in_any_order(seed, n, n_classes):
     generator = torch.Generator().manual_seed(seed)
     logits = 3 * torch.randn(n, n_classes, generator=generator)
@@ -191,7 +191,7 @@ def test_pools_refuse_what_does_not_fit(refused):
 
 
 @given(st.integers(0, 10**6), st.integers(2, 30), st.integers(1, 6), st.floats(0, 1), st.floats(0, 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_candidates_equal_loops(seed, n, n_classes, alpha, beta):
     logits = 2 * torch.randn(n, n_classes, generator=torch.Generator().manual_seed(seed))
     found = candidate_sets(logits, alpha, beta).tolist()

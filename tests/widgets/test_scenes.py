@@ -43,7 +43,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 @given(data=st.data())
 def test_a_picture_after_moves_is_the_picture_drawn_from_scratch(name, data):
     new_scene, start, params = CASES[name]

@@ -129,7 +129,7 @@ def slow_loss(images, texts, fits, scale):
     return sum(total) / 2
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(n_images=st.integers(1, 9), n_captions=st.integers(1, 9), seed=st.integers(0, 999))
 def test_loss_equals_the_slow_one(n_images, n_captions, seed):
     generator = torch.Generator().manual_seed(seed)
