@@ -97,7 +97,7 @@ def printed(item_id: str, metric: str | None = None) -> pd.DataFrame:
     ['neither', 'text and visual', 'text only', 'visual only (FedCoPL)']
     """
     (item,) = find_items([item_id])
-    if (names := _SERIES.get((item_id, (metric or "".join(item.metrics[:1])).removesuffix("_last5")))) is None:
+    if (names := _SERIES.get((item_id, (metric or item.metric).removesuffix("_last5")))) is None:
         return _NOTHING.copy()
     table = claims(item_id.split("_")[0], item.source)
     series_of, column_of = names

@@ -42,7 +42,7 @@ def beside(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metr
     Shown in notebook ``fedcopl_main_table1``.
     """
     known, where = item_of(item), setting_of(item, profile)
-    metric = metric or "".join(known.metrics[:1])
+    metric = metric or known.metric
     cells, table = summary(lines_of(known, numbers, profile, (metric,)), metric), printed(known.id, metric)
     if known.drawing == "sweep":
         turned = {"series": "column", "column": "series"}
@@ -81,9 +81,9 @@ def committed_beside(item: Item | str, metric: str | None = None) -> pd.DataFram
     ['paper', 'measured']
     """
     known, found = item_of(item), {}
-    metric = metric or "".join(known.metrics[:1])
+    metric = metric or known.metric
     for profile in measured_profiles():
-        lines = measured(profile).query("item == @known.id")
+        lines = measured(profile, known.id)
         if metric in set(lines["metric"]):
             found[profile] = beside(known, lines, profile, metric)
     if not found:
@@ -146,8 +146,8 @@ def number_text(mean: float, std: float = math.nan, digits: int = 1) -> str:
 
 def leads(item: Item | str, numbers: pd.DataFrame, profile: str, metric: str | None = None) -> pd.DataFrame:
     """The numbers behind :func:`gaps`: columns source, profile, dataset, column, best_other, gap."""
-    known, lines = item_of(item), numbers[numbers["item"] == item_of(item).id]
-    metric = metric or "".join(known.metrics[:1])
+    known, lines = item_of(item), lines_of(item, numbers, profile)
+    metric = metric or known.metric
     wide = beside(known, lines, profile, metric).xs("mean", axis=1, level="statistic")
     own = [row for row in wide.index if known.role(row) == "own"]
     if len(own) != 1:

@@ -139,7 +139,7 @@ def decay(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
 
 def kappa(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     """SAGE's accuracy at each κ, a thin line a seed; the two one-model rows as lines to beat (supplement Fig. 14)."""
-    lines = lines[lines["metric"] == (metric := item.metrics[0])]
+    lines = lines[lines["metric"] == (metric := item.metric)]
     others, own = lines[lines["level"].isna()], lines[lines["level"].notna()]
     looks = dict(zip(order(others["series"]), (replace(look, marker="") for look in OTHERS), strict=False))
 

@@ -79,8 +79,7 @@ def printed_grid(item: Item, metric: str, lines: pd.DataFrame) -> list[Grid]:
 
 def typeset_table(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     """A table of one value a cell, typeset: mean ± std; in bold the rows that are clearly the best of their column."""
-    metric = item.metrics[0]
-    texts, best = table(lines, metric), clear_best(lines, metric, item)
+    texts, best = table(lines, metric := item.metric), clear_best(lines, metric, item)
     rows, columns, ranked = order_of_rows(lines, metric), list(texts.columns), item.drawing == "dots"
     bold = frozenset((row, columns.index(column)) for row, name in enumerate(rows) for place, column in best
                      if place == name and ranked)  # fmt: skip
@@ -137,34 +136,30 @@ def main_table(item: Item, numbers: pd.DataFrame, profile: str) -> dict[str, Any
     Rows that the paper does not print are left out; the fully labelled reference of SAGE's table has no place.
     """
     paper = printed(item.id)
-    lines = lines_of(item, numbers, profile, (metric := item.metrics[0],))
+    lines = lines_of(item, numbers, profile, (metric := item.metric,))
     lines = lines[lines["series"].isin(paper["series"])]
     first = lines[lines["column"] == (column := lines["column"].iloc[0])]
-    level, dataset = first["level"].iloc[0], setting_of(item, profile, lines).dataset
     cells = summary(first, metric).set_index("series")
-    paper = paper[(paper["level"] == level) & (paper["dataset"] != "Average")]
+    paper = paper[(paper["level"] == first["level"].iloc[0]) & (paper["dataset"] != "Average")]
     paper = paper[same] if (same := paper["column"] == column).any() else paper  # the set that was measured
-    common = paper.pivot(index="series", columns="dataset", values="value").reindex(cells.index).dropna(axis=1)
-    common = common[[name for name in order(paper["dataset"]) if name in common]]
+    common = paper.set_index(["series", "dataset"])["value"].unstack(sort=False).reindex(cells.index).dropna(axis=1)
     ahead = leads(item, lines, profile, metric)
     here = ahead[(ahead["source"] == "measured") & (ahead["column"] == column)]
     there = ahead[(ahead["source"] == "paper") & ahead["column"].isin(paper["column"])]
     if common.empty or here.empty or there.empty:
         return None
     own, other = next(name for name in cells.index if item.role(name) == "own"), here["best_other"].iloc[0]
-    pair = first[first["metric"] == metric].pivot(index="seed", columns="series", values="value")[[own, other]].dropna()
     lead = lead_over(first, column, own, other, metric)
     places, printed_places = _places(item, cells["mean"]), _places(item, common.mean(axis=1))
-    texts = {name: mean_std(*cells.loc[name, ["mean", "std"]]) for name in cells.index}
     return {
-        "item": item, "own": own, "column": column, "dataset": dataset, "sets": list(common.columns),
-        "metric": metric_name(metric, item) + unit(metric), "seeds": seeds_text(lines),
-        "rows": [(name, text, places.get(name, "–"), f"{common.loc[name].mean():.1f}", printed_places.get(name, "–"))
-                 for name, text in texts.items()],
-        "same_order": places == printed_places, "gap": lead.mean, "beyond_noise": lead.clear, "n": len(pair),
+        "item": item, "own": own, "column": column, "sets": list(common.columns), "seeds": seeds_text(lines),
+        "metric": metric_name(metric, item) + unit(metric), "dataset": setting_of(item, profile, lines).dataset,
+        "rows": [(name, mean_std(*cells.loc[name, ["mean", "std"]]), places.get(name, "–"),
+                  f"{common.loc[name].mean():.1f}", printed_places.get(name, "–")) for name in cells.index],
+        "same_order": places == printed_places, "gap": lead.mean, "beyond_noise": lead.clear, "n": len(lead.points),
         "interval": "" if np.isnan(lead.half) else f"{lead.mean - lead.half:+.2f} to {lead.mean + lead.half:+.2f}",
-        "texts": [mean_std(pair[name].mean(), pair[name].std()) for name in (own, other)], "best_other": other,
-        "printed_gaps": (float(there["gap"].min()), float(there["gap"].max())),
+        "texts": [mean_std(lead.pair[name].mean(), lead.pair[name].std()) for name in (own, other)],
+        "best_other": other, "printed_gaps": (float(there["gap"].min()), float(there["gap"].max())),
     }  # fmt: skip
 
 

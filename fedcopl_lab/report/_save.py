@@ -182,7 +182,7 @@ def _caption(item: Item, lines: pd.DataFrame, profile: str, words: str) -> str:
 
 
 def _latex(item: Item, lines: pd.DataFrame, profile: str) -> str:
-    metric, methods = item.metrics[0], item.drawing == "dots"
+    metric, methods = item.metric, item.drawing == "dots"
     seeds = seeds_text(lines)
     told = [metric_name(metric, item), setting_of(item, profile, lines).short, f"mean ± std over {seeds}", "%"]
     if methods:

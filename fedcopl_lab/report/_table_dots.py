@@ -83,7 +83,7 @@ def table_dots(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
 
     The axis counts points above the row before training, or else the first of both, here each seed's above its own.
     """
-    metric = item.metrics[0]
+    metric = item.metric
     lines, marks = lines[lines["metric"] == metric], metric_name(metric, item) if metric.startswith("accuracy_") else ""
     columns, paper = order(lines["column"]), same_printed(item, lines, metric)
     ours, theirs = _base(lines, paper)

@@ -76,7 +76,8 @@ def item_in(numbers: pd.DataFrame) -> Item | None:
 class Lead:
     """Paired differences, own row minus another, at equal seeds; of shares in points."""
 
-    points: np.ndarray  # one difference per seed that both rows have
+    pair: pd.DataFrame  # values of both rows at the seeds that both have
+    points: np.ndarray  # one difference for each of these seeds
     mean: float
     half: float  # half the width of the 95 % t-interval of the mean; NaN for fewer than two seeds
 
@@ -91,9 +92,8 @@ def lead_over(lines: pd.DataFrame, column: str, own: str, other: str, metric: st
     part = last_round(lines[(lines["metric"] == metric) & (lines["column"] == column)])
     wide = part.pivot(index="seed", columns="series", values="value")[[own, other]].dropna()
     points = scale(metric) * (wide[own] - wide[other]).to_numpy()
-    n = len(points)
-    half = float(stats.t.ppf(0.975, n - 1) * stats.sem(points)) if n > 1 else float("nan")
-    return Lead(points, float(points.mean()) if n else float("nan"), half)
+    half = float(stats.t.ppf(0.975, len(points) - 1) * stats.sem(points)) if len(points) > 1 else float("nan")
+    return Lead(wide, points, float(points.mean()) if len(points) else float("nan"), half)
 
 
 def clear_best(numbers: pd.DataFrame, metric: str, item: Item | None) -> set[tuple[str, str]]:

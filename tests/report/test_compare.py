@@ -58,7 +58,7 @@ def test_a_sweep_has_one_row_per_level_with_both_in_it(made_up) -> None:
 
 def test_paper_mini_and_smoke_stand_in_columns_of_their_own(made_up, monkeypatch) -> None:
     numbers = {profile: made_up("fedcopl_main_table1", profile=profile) for profile in ("mini", "smoke")}
-    monkeypatch.setattr(_compare, "measured", numbers.__getitem__)
+    monkeypatch.setattr(_compare, "measured", lambda profile, item: numbers[profile])
     monkeypatch.setattr(_compare, "measured_profiles", lambda: sorted(numbers))
     wide = committed_beside("fedcopl_main_table1")
     alone = {profile: beside("fedcopl_main_table1", numbers[profile], profile) for profile in numbers}
@@ -72,7 +72,7 @@ def test_paper_mini_and_smoke_stand_in_columns_of_their_own(made_up, monkeypatch
     assert starts < set(wide.index)
     mini = wide.xs(("mini", "mean"), axis=1, level=("profile", "statistic"))
     assert mini.loc["Zero-shot CLIP"].isna().all()
-    monkeypatch.setattr(_compare, "measured", lambda profile: made_up("fedcopl_main_table6"))
+    monkeypatch.setattr(_compare, "measured", lambda _, item: made_up("fedcopl_main_table6").query("item == @item"))
     with pytest.raises(FedCoPLError, match="no committed numbers have 'accuracy' of fedcopl_main_table1"):
         committed_beside("fedcopl_main_table1")
 

@@ -149,6 +149,11 @@ class Item:
         """Whether it is ours, beside what the papers show."""
         return self.source == "ours"
 
+    @property
+    def metric(self) -> str:
+        """The first of its metrics, which its picture and its tables show; empty where it has none."""
+        return "".join(self.metrics[:1])
+
     def runs(
         self,
         profile: str,
