@@ -25,13 +25,9 @@ def key(config, data="d", weights="w"):
     return run_key(config, data_sha=data, weights_sha=weights)
 
 
-def stored_values(config):
-    return flat(vars(config))
-
-
 @pytest.mark.parametrize("base", [PROMPT, SAGE], ids=["FedCoPL", "SAGE"])
 def test_every_setting_changes_the_key_and_all_keys_differ(base):
-    values = stored_values(base)
+    values = flat(vars(base))
     others = other_values(type(base), values)
     assert set(others) == set(values)
     assert all(values[name] != value for name, value in others.items())

@@ -150,10 +150,6 @@ def _split(row: dict[str, Any]) -> str:
     return f"{row['dataset']}, {split}"
 
 
-def _level(row: dict[str, Any]) -> str:
-    return f"{float(row['param_value']):.2f}"
-
-
 def _where(column: str, value: str, pattern: str = "{method}") -> _Name:
     """The name of rows that have a value in a column; others are not of the item."""
     return lambda row: pattern.format(**row) if row[column] == value else None
@@ -168,7 +164,7 @@ _SERIES: dict[tuple[str, str], tuple[_Name, _Name]] = {
     ("fedcopl_main_table6", "accuracy"): (lambda row: _AVERAGED[row["param_value"]], _split),
     ("fedcopl_supp_table2", "accuracy"): (_trainer, _split),
     ("fedcopl_supp_table3", "label_accuracy"): ("{labeller}".format_map, _split),
-    **{(f"fedcopl_supp_table{number}", "accuracy"): (_AT_TENTH.format_map, _level) for number in (4, 5)},
+    **{(f"fedcopl_supp_table{n}", "accuracy"): (_AT_TENTH.format_map, "{param_value}".format_map) for n in (4, 5)},
     **{
         ("fedcopl_supp_table1", ours): (_where("param", theirs, "{dataset}"), "printed".format_map)
         for ours, theirs in (("n_classes", "classes"), ("n_train", "training_size"), ("n_test", "testing_size"))

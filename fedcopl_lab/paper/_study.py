@@ -63,10 +63,6 @@ def read_study(folder: Path | str) -> tuple[str, pd.DataFrame, TidyRows]:
     return str(told.get("title", place.name)), claims, TidyRows(_tidy(rows, told))
 
 
-def _mean_of_last(values: "pd.Series[float]") -> float:
-    return float(values.tail(LAST_ROUNDS).mean())
-
-
 def _tidy(rows: pd.DataFrame, told: dict[str, Any]) -> pd.DataFrame:
     seed, order = told.get("seed", "seed"), told.get("round")
     settings, metrics = list(told["settings"]), list(told["metrics"])
@@ -76,7 +72,7 @@ def _tidy(rows: pd.DataFrame, told: dict[str, Any]) -> pd.DataFrame:
     run = [*settings, seed]
     if order:
         runs = rows.sort_values(order).groupby(run, dropna=False)[metrics]
-        means = runs.agg(_mean_of_last).add_suffix(f"_last{LAST_ROUNDS}")
-        rows = runs.last().join(means).reset_index()
+        means = runs.tail(LAST_ROUNDS).groupby([rows[name] for name in run], dropna=False).mean()
+        rows = runs.last().join(means := means.add_suffix(f"_last{LAST_ROUNDS}")).reset_index()
         metrics += list(means.columns)
     return rows.melt(run, metrics, "metric", "value").rename(columns={seed: "seed"})

@@ -133,7 +133,8 @@ def _grid(
 def main_table(item: Item, numbers: pd.DataFrame, profile: str) -> dict[str, Any] | None:
     """A main table at its first column: measured, the order of its rows, and the paper's; None where one is missing.
 
-    Rows that the paper does not print are left out; the fully labelled reference of SAGE's table has no place.
+    Places follow differences to the own row at the seeds that both have. Rows that the paper does not print are left
+    out; the fully labelled reference of SAGE's table has no place.
     """
     paper = printed(item.id)
     lines = lines_of(item, numbers, profile, (metric := item.metric,))
@@ -149,8 +150,9 @@ def main_table(item: Item, numbers: pd.DataFrame, profile: str) -> dict[str, Any
     if common.empty or here.empty or there.empty:
         return None
     own, other = next(name for name in cells.index if item.role(name) == "own"), here["best_other"].iloc[0]
-    lead = lead_over(first, column, own, other, metric)
-    places, printed_places = _places(item, cells["mean"]), _places(item, common.mean(axis=1))
+    paired = {str(name): lead_over(first, column, own, name, metric) for name in cells.index if name != own}
+    behind = pd.Series({own: 0.0} | {name: -lead.mean for name, lead in paired.items()})
+    lead, places, printed_places = paired[other], _places(item, behind), _places(item, common.mean(axis=1))
     return {
         "item": item, "own": own, "column": column, "sets": list(common.columns), "seeds": seeds_text(lines),
         "metric": metric_name(metric, item) + unit(metric), "dataset": setting_of(item, profile, lines).dataset,
@@ -165,4 +167,4 @@ def main_table(item: Item, numbers: pd.DataFrame, profile: str) -> dict[str, Any
 
 def _places(item: Item, values: pd.Series) -> dict[str, int]:
     compete = values[[item.role(str(name)) != "reference" for name in values.index]]
-    return {str(name): int(rank) for name, rank in compete.rank(ascending=False, method="min").items()}
+    return {str(name): int(rank) for name, rank in compete.dropna().rank(ascending=False, method="min").items()}

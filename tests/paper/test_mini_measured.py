@@ -49,8 +49,6 @@ def test_every_number_names_the_run_that_gave_it():
     assert runs[["hardware", "packages", "threads"]].notna().all(axis=None)
     # how right a kind of label is has no value in a run that gave none of them
     always = trained[~trained["metric"].str.startswith("label_accuracy_")]
-    asked = {
-        (item.id, cell.series, cell.column): set(item.seeds_of(cell)) for item in ITEMS for cell in item.cells("mini")
-    }
+    asked = {(one.id, cell.series, cell.column): {*one.seeds_of(cell)} for one in ITEMS for cell in one.cells("mini")}
     for (item, series, column, metric), lines in always.groupby(["item", "series", "column", "metric"]):
         assert set(lines["seed"]) == asked[item, series, column], f"{item}, {series}, {column}: {metric}"

@@ -23,7 +23,7 @@ REPEATED = ("FixMatch-LPL", "FixMatch-GPL", "SAGE")
 RANKED = ("FedAvg", "FedAvg-SL", *REPEATED)
 """Methods with most seeds."""
 
-_SEEDS = {"smoke": (RANKED, 5, 3), "mini": (RANKED, 3, 1)}  # some methods' and the others'
+_SEEDS = {"smoke": (RANKED, 5, 3), "mini": (RANKED, 5, 1)}  # some methods' and the others'
 _PER_CLASS = {"smoke": {0.05: 2, 0.1: 4, 0.2: 8}, "mini": {0.05: 50, 0.1: 100, 0.2: 200}}
 
 CONVERGING = ("FixMatch-LPL", "FixMatch-GPL", "FedLabel", "FedDB", "FedDure", "SAGE")
@@ -63,9 +63,14 @@ def labelled(profile: str, share: float) -> Settings:
 def seeds_of(config: SageConfig, most: int = 5) -> tuple[int, ...]:
     """The seeds of a cell; each draws its own partition. Ranked methods have ``most`` at the most.
 
-    >>> seeds_of(configure("smoke", method="SAGE")), seeds_of(configure("mini", method="FedDB"))
-    ((0, 1, 2, 3, 4), (0,))
+    Soft labels have three; in ``mini`` so has what is not compared at α = 0.1 and 1.
+
+    >>> seeds_of(configure("smoke", method="SAGE")), seeds_of(configure("mini", method="SAGE", alpha=0.5))
+    ((0, 1, 2, 3, 4), (0, 1, 2))
     """
+    plain = configure(config.profile, method=config.method, alpha=config.alpha)
+    if config.target == "soft" or (config.profile == "mini" and (config != plain or config.alpha == 0.5)):
+        most = 3
     methods, often, seldom = _SEEDS.get(config.profile, (REPEATED, 3, 1))
     return tuple(range(min(often, most) if config.method in methods else seldom))
 
@@ -127,8 +132,7 @@ def cells(
         for column, there in columns.items():
             config = configure(profile, **{**there, **settings})
             level = getattr(config, swept) if levels is None else levels.get(column)
-            few = min(most, 3) if config.target == "soft" else most
-            made.append(Cell(row, column, config, seeds_of(config, few), swept, level))
+            made.append(Cell(row, column, config, seeds_of(config, most), swept, level))
     return made
 
 
@@ -139,12 +143,12 @@ def compared_columns(profile: str, share: float, splits: Mapping[str, Settings] 
 
 def _compared(share: float) -> Cells:
     def made(profile: str) -> list[Cell]:
-        order: list[str] = [*SAGE_METHODS]
-        rows = rows_of(name for name in order if name != REFERENCE)
-        made = cells(profile, rows, compared_columns(profile, share), most=5 if share == 0.1 else 3)
-        # the fully labelled reference does not read the label ratio: one run serves both tables, as in the paper
-        made += cells(profile, rows_of((REFERENCE,)), compared_columns(profile, 0.1))
-        return sorted(made, key=lambda cell: order.index(cell.series))
+        found = []
+        for name in SAGE_METHODS:
+            # the fully labelled reference does not read the label ratio: one run serves both tables, as in the paper
+            own = 0.1 if name == REFERENCE else share
+            found += cells(profile, rows_of((name,)), compared_columns(profile, own), most=5 if own == 0.1 else 3)
+        return found
 
     return made
 
