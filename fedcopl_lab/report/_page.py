@@ -239,8 +239,9 @@ def _totals(numbers: pd.DataFrame, runs: pd.DataFrame, profile: str) -> dict[str
     behind = runs[runs["key"].isin(set(numbers["key"]))].drop_duplicates("key")
     known = paper.measured_runs(profile) if profile in paper.measured_profiles() else runs.head(0)
     seconds = known.loc[known["key"].isin(behind["key"]), "seconds"]
-    minutes = f"{seconds.sum() / 60:.1f}" if len(seconds) == len(behind) else ""
-    return {"runs": len(behind), "minutes": minutes, "hardware": order(behind["hardware"])}
+    minutes, known_all = seconds.sum() / 60, len(seconds) == len(behind)
+    time = f"{minutes / 60:.0f} hours" if minutes > 120 else f"{minutes:.1f} minutes"
+    return {"runs": len(behind), "time": time if known_all else "", "hardware": order(behind["hardware"])}
 
 
 def _alternative(item: Item, lines: pd.DataFrame, metrics: Sequence[str]) -> str:
