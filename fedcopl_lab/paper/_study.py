@@ -72,7 +72,7 @@ def _tidy(rows: pd.DataFrame, told: dict[str, Any]) -> pd.DataFrame:
     run = [*settings, seed]
     if order:
         runs = rows.sort_values(order).groupby(run, dropna=False)[metrics]
-        means = runs.tail(LAST_ROUNDS).groupby([rows[name] for name in run], dropna=False).mean()
-        rows = runs.last().join(means := means.add_suffix(f"_last{LAST_ROUNDS}")).reset_index()
-        metrics += list(means.columns)
+        last = runs.tail(LAST_ROUNDS).groupby([rows[name] for name in run], dropna=False).mean()
+        rows = runs.last().join(last.add_suffix(f"_last{LAST_ROUNDS}")).reset_index()
+        metrics += [f"{name}_last{LAST_ROUNDS}" for name in metrics]
     return rows.melt(run, metrics, "metric", "value").rename(columns={seed: "seed"})

@@ -216,8 +216,8 @@ def test_a_lead_within_noise_is_not_told_as_one(made_up, all_runs, tmp_path) -> 
     for change in (0.01, 0.0):
         own_numbers = numbers.assign(value=numbers["value"] + own * (0.05 + change * (numbers["seed"] - 1) * 9))
         html = write_report(tmp_path, [item], own_numbers, all_runs).read_text(encoding="utf-8")
-        card = html[(start := html.index('class="card"')) : html.index("</p>", start)]
-        assert ("within noise" in card) == bool(change)
+        card = Page(html[(start := html.index('class="card"') - 5) : html.index("</p>", start) + 4] + "</div>")
+        assert ("within noise" in card.text) == bool(change)
         assert ("points ahead of</strong>" in html) == (not change)
 
 
