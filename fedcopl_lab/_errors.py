@@ -1,5 +1,7 @@
 """The one family of errors that users are meant to read."""
 
+from collections.abc import Iterable
+
 
 class FedCoPLError(ValueError):
     """A bad value, what was expected instead, and what to do, in one line.
@@ -10,6 +12,18 @@ class FedCoPLError(ValueError):
     Traceback (most recent call last):
     fedcopl_lab._errors.FedCoPLError: q_conf=1.5 is outside [0, 1]; choose a quantile level such as 0.5
     """
+
+
+def check_choice(name: str, value: object, known: Iterable[object]) -> None:
+    """Refuse a word that is not among the known ones.
+
+    >>> check_choice("mode", "code", ("paper", "authors"))
+    Traceback (most recent call last):
+    fedcopl_lab._errors.FedCoPLError: mode='code' is unknown; choose one of paper, authors
+    """
+    words = list(known)
+    if value not in words:
+        raise FedCoPLError(f"{name}={value!r} is unknown; choose one of {', '.join(map(str, words))}")
 
 
 class StoreError(FedCoPLError):

@@ -64,7 +64,7 @@ class Run:
     @property
     def result(self) -> dict[str, Any]:
         """The last round's numbers."""
-        return read_table(self.path / "result.json")
+        return single_numbers(read_table(self.path / "result.json"))
 
     @property
     def environment(self) -> dict[str, Any]:
@@ -210,15 +210,16 @@ class Run:
                 path.unlink()
 
     def finish(self) -> None:
-        """Mark the run complete with its last row."""
+        """Mark the run complete with its last row, strings included: its bytes are those of every version."""
         last = self.records()[-1]
         self._drop_older_states(last["round"])  # a kill may have left one behind the last row
-        write_atomic(self.path / "result.json", to_json(single_numbers(last)))
+        kept = {name: value for name, value in last.items() if not isinstance(value, dict | list)}
+        write_atomic(self.path / "result.json", to_json(kept))
 
 
 def single_numbers(row: dict[str, Any]) -> dict[str, Any]:
-    """The part of a stored row that is a line of ``Run.rows``: no lists and no tables."""
-    return {name: value for name, value in row.items() if not isinstance(value, dict | list)}
+    """The part of a stored row that is a line of ``Run.rows``: no lists, no tables and no strings of digits."""
+    return {name: value for name, value in row.items() if not isinstance(value, dict | list | str)}
 
 
 class Store:

@@ -53,6 +53,8 @@ def test_every_choice_is_checked(kind, name, choices):
         ((0.0, 1.1), "participation ot_mass", "FedCoPL"),
         ((0.0, math.nan, math.inf), "lr beta epsilon", "FedCoPL"),
         ((1.0, -0.1), "momentum", "FedCoPL"),
+        ((True,), "rounds lr n_clients seed momentum q_conf beta visual_depth", "FedCoPL"),
+        ((True,), "width kappa threshold fedmatch_helpers steps_per_epoch", "SAGE"),
         ((-1.0, math.nan, math.inf), "weight_decay prox_mu cache_weight cache_sharpness ot_threshold", "FedCoPL"),
         ((None,), "beta lr", "FedCoPL"),
         (("none",), "labeller", "FedCoPL"),
@@ -146,11 +148,14 @@ def test_every_preset_says_what_to_expect():
         ({"method": "SAGE", "scheme": "iid", "alpha": 0.1}, r"alpha=0\.1 is .*; expected None with scheme='iid'"),
         ({"method": "SAGE", "beta": 0.1}, "unknown setting 'beta' of SAGE, though of other methods"),
         ({"kappa": 1.0}, "unknown setting 'kappa' of FedCoPL, though of other methods"),
+        ({"profile": "paper", "dataset": [1]}, r"dataset=\[1\] is not valid; expected a name in quotes"),
+        ({"profile": "paper", "method": "SAGE", "dataset": [1]}, r"dataset=\[1\] is not valid"),
+        ({"method": "SAGE", "mode": "authors", "device": 5}, "device=5 is not valid; expected a name in quotes"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(settings, message):
     with pytest.raises(FedCoPLError, match=message):
-        configure("smoke", **settings)
+        configure(**{"profile": "smoke", **settings})
 
 
 @pytest.mark.parametrize("profile", PROFILES)

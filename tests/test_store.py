@@ -26,7 +26,7 @@ class Killed(BaseException):
 
 def row_of(number):
     clients = {"accuracy": [0.1 * number, None], "n_test": [3, 0]}
-    row = {"round": number, "accuracy": 0.1 * number, "participants": [0, 1], "clients": clients}
+    row = {"round": number, "accuracy": 0.1 * number, "right": "01", "participants": [0, 1], "clients": clients}
     return row | ({"labels": {"quota": [[1, 2]]}} if number == 1 else {})
 
 
@@ -141,7 +141,7 @@ def test_what_a_run_shows(store):
     assert run.config == CONFIG
     assert run.result == {"round": 3, "accuracy": pytest.approx(0.3)}
     assert run.rows["round"].tolist() == [1, 2, 3]
-    assert "clients" not in run.rows
+    assert set(run.rows) == {"round", "accuracy"}, "no clients, no string of digits"
     assert run.clients[["client", "round"]].to_numpy().tolist() == [[k, r] for r in (1, 2, 3) for k in (0, 1)]
     assert run.label_phases == {1: {"quota": [[1, 2]]}}
     assert run.seconds == 1.5

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.cli.options import add_profile
+from fedcopl_lab.cli.options import add_profile, refuse_beside
 from fedcopl_lab.config import profile_name
 from fedcopl_lab.paper import gate_rows, gates, judge, judged_claims, limits, measured_claims, read_study, verdicts
 from fedcopl_lab.store import Store
@@ -32,6 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def show_claims(options: argparse.Namespace) -> int:
     """Print the verdicts: the committed ones, or those of the runs stored here."""
     if options.study:
+        refuse_beside("--study", **{name: getattr(options, name) for name in ("profile", "paper", "stored", "gates")})
         title, claims, numbers = read_study(options.study)
         judged = judge(claims, numbers)
         print(f"{title}: {_counts(judged)}\n{_lines(judged)}")

@@ -29,8 +29,8 @@ def check_machine() -> int:
     checks: dict[str, Callable[[], str]] = {
         "Python": lambda: sys.version.split()[0], "packages": _packages, "torch and torchvision": _torch_pair,
         "GPU": _gpu, "data: digits": _digits, "data: papers' sets": _paper_sets,
-        "weights: tiny": partial(_embedded, "tiny"), "weights: mini": partial(_embedded, "mini"),
-        "weights: OpenAI CLIP": _openai_weights, "run store": _store, "disk": _disk,
+        "weights: tiny": partial(_embedded, "tiny"), "weights: mini-traits": partial(_embedded, "mini-traits"),
+        "weights: SAGE's start": _start, "weights: OpenAI CLIP": _openai_weights, "run store": _store, "disk": _disk,
     }  # fmt: skip
     failed = 0
     for name, check in checks.items():
@@ -100,6 +100,13 @@ def _embedded(name: str) -> str:
     from fedcopl_lab.models import load_clip
 
     return f"sha256 {load_clip(name).sha256[:12]}… as in its manifest"
+
+
+def _start() -> str:
+    from fedcopl_lab.models.resnet8 import START, start_resnet8
+
+    start_resnet8(START, n_classes=10, channels=32)
+    return f"{START}, checksum right"
 
 
 def _openai_weights() -> str:

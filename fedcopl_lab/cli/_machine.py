@@ -38,7 +38,7 @@ def on_this_machine(device: str) -> Machine:
 
     Runs of the profile ``paper`` get as many clients in a forward pass as a card has room for.
     """
-    size = _gigabytes(device) if device.startswith("cuda") else 0.0
+    size = _gigabytes(device) if device.split(":")[0] == "cuda" else 0.0
 
     def changed(config: RunConfig) -> RunConfig:
         there = replace(config, device=device)
@@ -59,14 +59,14 @@ def _gigabytes(device: str) -> float:
     return memory_of(device) / 1e9 if torch.cuda.is_available() else 0.0
 
 
-def _needed(configs: Sequence[RunConfig]) -> tuple[list[str], list[str]]:
-    """Data sets and pretrained weights with a manifest that some runs read."""
-    from fedcopl_lab.data import known_manifests, split_name
+def _missing(configs: Sequence[RunConfig]) -> list[str]:
+    """Data sets and pretrained weights with a manifest that some runs read and that are not here, or only in part."""
+    from fedcopl_lab.data import known_manifests, split_name, state_of
 
-    known, models = known_manifests("dataset"), known_manifests("weights")
-    sets = {split_name(config.dataset, known).whole for config in configs}
+    sets = {split_name(config.dataset, known_manifests("dataset")).whole for config in configs}
     clips = {config.clip for config in configs if isinstance(config, PromptConfig) and config.weights == "pretrained"}
-    return sorted(sets & set(known)), sorted(clips & set(models))
+    names = sorted(sets & set(known_manifests("dataset"))) + sorted(clips & set(known_manifests("weights")))
+    return [name for name in names if state_of(name) in ("absent", "partly")]
 
 
 def fetch_missing(configs: Sequence[RunConfig], agreed: bool = False) -> None:
@@ -74,10 +74,9 @@ def fetch_missing(configs: Sequence[RunConfig], agreed: bool = False) -> None:
 
     Does not ask before more than 5 GB when that is ``agreed``.
     """
-    from fedcopl_lab.data import download_of, get, state_of
+    from fedcopl_lab.data import download_of, get
 
-    names = sorted(name for some in _needed(configs) for name in some)
-    missing = [download_of(name) for name in names if state_of(name) in ("absent", "partly")]
+    missing = [download_of(name) for name in _missing(configs)]
     for one in missing:
         for file in one.files:
             if not file.urls and not (one.folder / file.name).exists():
@@ -103,21 +102,14 @@ def _agrees() -> bool:
 
 def missing_inputs(configs: Sequence[RunConfig]) -> list[str]:
     """One line for each data set and each model's weights that is not here, with the remedy."""
-    from fedcopl_lab.data import state_of
+    from fedcopl_lab.data import download_of, state_of
 
-    sets, weights = _needed(configs)
     lines = []
-    for name in sets:
-        if (state := state_of(name)) in ("absent", "partly"):
-            where = "not here" if state == "absent" else "only in part here"
-            lines.append(f"data set {name}: {where}; `fedcopl-lab data get {name}`")
-    for name in (name for name in weights if state_of(name) != "packaged"):
-        from fedcopl_lab.models.openai_weights import find_weights
-
-        try:
-            find_weights(name)
-        except FedCoPLError as error:
-            lines.append(f"weights {name}: {error}")
+    for name in _missing(configs):
+        where = "not here" if state_of(name) == "absent" else "only in part here"
+        kind = download_of(name).kind.replace("dataset", "data set")
+        by_hand = "; `fedcopl-lab data where` says where to put it by hand" if kind == "weights" else ""
+        lines.append(f"{kind} {name}: {where}; `fedcopl-lab data get {name}`{by_hand}")
     return lines
 
 

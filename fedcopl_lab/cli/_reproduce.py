@@ -17,7 +17,7 @@ from fedcopl_lab._files import check_writable
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.cli._drawing import Drawing
 from fedcopl_lab.cli._machine import check_inputs, chosen_device, fetch_missing, list_costs, not_stored, on_this_machine
-from fedcopl_lab.cli.options import add_profile, figures_folder
+from fedcopl_lab.cli.options import add_profile, figures_folder, positive, refuse_beside
 from fedcopl_lab.config import RunConfig, profile_name
 from fedcopl_lab.paper import SEEDS, Item, committed_seconds, find_items, has_runs, runs_of, runs_to_settle
 from fedcopl_lab.store import Store
@@ -33,14 +33,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_profile(parser)
     add = parser.add_argument
-    items = "ids such as fedcopl_main_table1, or paper, beyond, fedcopl, sage, all (default: paper)"
+    items = "such as fedcopl_main_table1, or paper, beyond, fedcopl, sage, all (default: paper, with --committed all)"
     add("--items", nargs="+", metavar="ITEM", help=items)
     seeds = "all: every seed of each item; or numbers, for the items that leave them open (default: the first one)"
     add("--seeds", nargs="+", type=_seed, metavar="N", help=seeds)
     budget = "go on, for 30m or 2h in all, with the runs that settle most claims; says what stays unknown"
     add("--budget", type=_seconds, metavar="TIME", help=budget)
     add("--device", help="cpu, cuda or mps (default: cpu; for the profile paper cuda where there is a card)")
-    add("--jobs", type=int, help="runs at a time (default: one per core; one on a GPU)")
+    add("--jobs", type=positive, help="runs at a time (default: one per core; one on a GPU)")
     engines = "processes of this machine, or Ray's workers on this or many machines (extra cluster)"
     add("--engine", choices=("processes", "ray"), default="processes", help=engines)
     shard = "compute the I-th of N parts of the runs and nothing else, for job arrays"
@@ -75,7 +75,12 @@ def _seconds(text: str) -> float:
 def reproduce(options: argparse.Namespace) -> int:
     """Compute, draw, write, compare; prints where the report is. Of a shard, compute only."""
     start = time.monotonic()
-    profile = profile_name(options.profile)
+    profile, ray = profile_name(options.profile), options.engine == "ray" or None
+    if options.committed:
+        computing = {name: getattr(options, name) for name in ("dry_run", "seeds", "shard", "jobs", "device", "budget")}
+        refuse_beside("--committed", engine=ray, **computing)
+    if options.budget is not None:
+        refuse_beside("--budget", engine=ray, shard=options.shard)
     options.device = chosen_device(options.device, profile)
     folder = Path(options.out) if options.out else figures_folder(profile, here=not options.committed)
     pictures = ("pdf", "png", "svg") if options.svg else ("pdf", "png")
@@ -98,12 +103,17 @@ def reproduce(options: argparse.Namespace) -> int:
     check_inputs(missing)
     workers = options.jobs or (1 if options.device != "cpu" else cpu_count())
     _announce(items, configs, missing, workers, profile)
-    if options.shard or options.engine == "ray":
-        _compute_only(configs, store, options)
+    if ray:
+        from fedcopl_lab.extras.cluster import ray_sweep
+
+        ray_sweep(configs, store, options.jobs, not options.quiet)
         missing = []
     if options.shard:
-        print(f"shard {options.shard}: {len(configs)} runs are stored; when all shards are, `fedcopl-lab reproduce` "
-              "draws them")  # fmt: skip
+        from fedcopl_lab.engine import sweep
+
+        sweep(configs, store, workers, not options.quiet)  # after Ray nothing is left to compute
+        print(f"shard {options.shard}: {len(configs)} runs are stored; when all shards are, the same command "
+              "without --shard draws them")  # fmt: skip
         return 0
     drawing = Drawing(items, profile, seeds, machine, store, folder, pictures)
     order = _in_item_order(drawing, missing)
@@ -117,17 +127,6 @@ def reproduce(options: argparse.Namespace) -> int:
     print(f"took {time.monotonic() - start:.0f} s")
     _show(drawing.report, options.open)
     return 0
-
-
-def _compute_only(configs: Sequence[RunConfig], store: Store, options: argparse.Namespace) -> None:
-    if options.engine == "ray":
-        from fedcopl_lab.extras.cluster import ray_sweep
-
-        ray_sweep(configs, store, options.jobs, not options.quiet)
-    else:
-        from fedcopl_lab.engine import sweep
-
-        sweep(configs, store, options.jobs or (1 if options.device != "cpu" else None), not options.quiet)
 
 
 def _compute_and_draw(

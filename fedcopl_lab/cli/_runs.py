@@ -50,7 +50,7 @@ def run_one(options: argparse.Namespace) -> int:
 
     settings = parse_settings(options.settings)
     config = configured(options)
-    _print_run(run(config if "clients_per_forward" in settings else on_this_machine(options.device)(config)))
+    _print_run(run(config if "clients_per_forward" in settings else on_this_machine(config.device)(config)))
     return 0
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.cli._machine import check_inputs
-from fedcopl_lab.cli.options import add_profile
+from fedcopl_lab.cli.options import add_profile, positive
 from fedcopl_lab.config import did_you_mean, profile_name
 from fedcopl_lab.paper import Cell, Item, collect, find_items, measured, measured_runs
 from fedcopl_lab.store import Store
@@ -21,7 +21,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("cell", metavar="CELL", help="'ITEM / ROW / COLUMN', as a click on a number of the report shows it")
     add("--seeds", nargs="+", type=int, metavar="N", help="seeds (default: all that are committed)")
-    add("--jobs", type=int, help="runs at a time (default: one per core)")
+    add("--jobs", type=positive, help="runs at a time (default: one per core)")
     add("--tolerance", type=float, default=0.01, help="in the number's own unit (default: 0.01, a point of accuracy)")
     parser.set_defaults(command=verify)
 
@@ -60,7 +60,9 @@ def verify(options: argparse.Namespace) -> int:
 def find_cell(name: str, profile: str) -> tuple[Item, Cell]:
     """The item and cell of ``ITEM / ROW / COLUMN``; a column's name may have commas and signs, but no `` / ``."""
     parts = [part.strip() for part in name.split(" / ")]
-    (item,) = find_items(parts[:1])
+    item, *others = find_items(parts[:1])
+    if others:
+        raise FedCoPLError(f"{parts[0]!r} names several tables and figures; write one cell as 'ITEM / ROW / COLUMN'")
     cells = {(cell.series, cell.column): cell for cell in item.cells(profile)}
     if not cells:
         raise FedCoPLError(f"{item.id} has no runs in profile {profile}; choose another item")

@@ -21,6 +21,20 @@ def add_settings(parser: argparse.ArgumentParser, flag: str, text: str) -> None:
     parser.add_argument(flag, action="append", default=[], dest="settings", metavar="NAME=VALUE", help=text)
 
 
+def positive(text: str) -> int:
+    """The type of an option that counts something."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no count; write a whole number, 1 or more")
+    return int(text)
+
+
+def refuse_beside(flag: str, **given: Any) -> None:
+    """Refuse options that would do nothing beside a flag; None or False for one that was not given."""
+    idle = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None and value is not False]
+    if idle:
+        raise FedCoPLError(f"{', '.join(idle)} would do nothing beside {flag}; leave one of them out")
+
+
 def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
     """The settings by name.
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_choice
 from fedcopl_lab.config._registered import REGISTERED
 
 _T = TypeVar("_T")
@@ -61,16 +61,18 @@ def check_fields(settings: Any, name_of: Callable[[str], str] = str) -> None:
     """
     for field, choices, optional in _fields_of(settings.__class__):
         name, value = name_of(field.name), getattr(settings, field.name)
-        if choices and value not in choices and not (name == "method" and value in REGISTERED):
-            raise FedCoPLError(f"{name}={value!r} is unknown; choose one of {', '.join(map(str, choices))}")
+        if choices and not (name == "method" and value in REGISTERED):
+            check_choice(name, value, choices)
         if field.type is str:
             check(name, value, lambda v: isinstance(v, str) and v != "", "a name in quotes")
         if field.type is bool:
             check(name, value, lambda v: isinstance(v, bool), "True or False; true or false on the command line")
-        if field.type in (float, float | None) and isinstance(value, numbers.Real):
+        number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if number and field.type in (float, float | None):
             object.__setattr__(settings, field.name, float(value))  # beta=1 and beta=1.0 are one run, one key
         if name in RANGES and not (optional and value is None):
             expected, holds = RANGES[name]
+            holds = holds if number else lambda v: False
             check(name, value, holds, expected + (", or None" if optional else ""))
 
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Unpack, get_args, overload
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_choice
 from fedcopl_lab.config import _presets as presets
 from fedcopl_lab.config._checks import check_known, did_you_mean, pick
 from fedcopl_lab.config._prompt_config import PromptConfig, PromptMethodName
@@ -40,14 +40,14 @@ def configure(
         mode: ``"paper"``, one setting for all methods as the papers' tables compare them; ``"authors"`` for the
             released code's behaviour (:data:`AUTHORS_MODE`, :data:`SAGE_AUTHORS_MODE`); ``"native"`` for each FedCoPL
             baseline's own defaults (:data:`NATIVE_MODE`).
-        unread: what to do with a setting that the method does not read: ``"refuse"`` it, or ``"drop"`` it, so that
-            one dictionary of settings serves a sweep over methods. An unknown name is always refused.
+        unread: what to do with a setting of the other paper or one that a method of SAGE's does not read: ``"refuse"``
+            or ``"drop"`` it, so that one dictionary serves a sweep over methods. An unknown name is always refused.
         settings: any field of :class:`PromptConfig`, or of :class:`SageConfig` for SAGE's methods; a baseline's own
             by flat name, such as ``fedmatch_helpers=3``.
 
     Raises:
-        FedCoPLError: an unknown profile, method or setting, one that would change nothing, or a value outside its
-            range.
+        FedCoPLError: an unknown profile, method or setting, one that would change nothing in a method of SAGE's, or a
+            value outside its range.
 
     >>> configure("smoke", method="PromptFL", labeller="CoPL").aggregate
     'both'
@@ -58,9 +58,8 @@ def configure(
     Shown in notebook ``00_quickstart``.
     """
     check_known(method, (*presets.METHODS, *SAGE_METHODS, *REGISTERED), "method")
-    for given, choices, what in ((mode, get_args(Mode), "mode"), (unread, get_args(Unread), "unread")):
-        if given not in choices:
-            raise FedCoPLError(f"{what}={given!r} is unknown; choose one of {', '.join(choices)}")
+    check_choice("mode", mode, get_args(Mode))
+    check_choice("unread", unread, get_args(Unread))
     name = profile or os.environ.get("FEDCOPL_LAB_PROFILE") or "smoke"
     like = settings_like(method)
     if method in REGISTERED:
@@ -99,7 +98,7 @@ def setting_names(kind: type[RunConfig] | None = None) -> set[str]:
 
 def _prompt_preset(name: str, method: str, mode: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     preset = {**pick(presets.PROFILES, name, "profile"), **presets.METHODS[method]}
-    if name == "paper" and changes.get("dataset") in presets.PAPER_CLIENTS:
+    if name == "paper" and str(changes.get("dataset")) in presets.PAPER_CLIENTS:
         preset["n_clients"] = presets.PAPER_CLIENTS[changes["dataset"]]
     preset |= {"authors": presets.AUTHORS_MODE, "native": presets.NATIVE_MODE[method]}.get(mode, {})
     if changes.get("scheme", "dirichlet") != "dirichlet":
@@ -116,11 +115,11 @@ def _sage_preset(name: str, method: str, mode: str, changes: Mapping[str, Any]) 
     preset = {**pick(presets.SAGE_PROFILES, name, "profile"), **presets.SAGE_METHOD_PRESETS.get(method, {})}
     if name == "paper":
         preset |= presets.SAGE_PAPER_METHODS.get(method, {})
-        if changes.get("dataset") in presets.PAPER_ROUNDS:
+        if str(changes.get("dataset")) in presets.PAPER_ROUNDS:
             preset["rounds"] = presets.PAPER_ROUNDS[changes["dataset"]]
     if mode == "authors":
         preset |= presets.SAGE_AUTHORS_MODE
-        if changes.get("device", "cpu").startswith("cuda"):
+        if str(changes.get("device")).startswith("cuda"):
             preset["precision"] = "tf32"  # torch's default for convolutions, which the released code leaves as it is
     if changes.get("scheme") == "iid":
         preset["alpha"] = None

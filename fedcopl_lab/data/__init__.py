@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from fedcopl_lab.data._download import DownloadError
     from fedcopl_lab.data._fedcopl_partition import dirichlet_partition, iid_partition, quantity_partition
     from fedcopl_lab.data._federation import Federation, Heterogeneity, heterogeneity, restore_federation, split_table
-    from fedcopl_lab.data._folders import data_root, set_folder
+    from fedcopl_lab.data._folders import data_root, set_folder, weights_folders
     from fedcopl_lab.data._image_cache import CachedImages, cached_images, resized
     from fedcopl_lab.data._image_source import ImageSource
     from fedcopl_lab.data._installed import Verification, download_of, get, state_of, verify
@@ -50,7 +50,7 @@ __all__ = ["OPERATIONS", "PAD_SHARE", "PAPER_DATASETS", "SEEN_SETS", "CachedImag
            "load_manifest", "manifest_folder", "normalise", "partition", "positions_sha256", "quantity_partition",
            "read_manifest_table", "read_source", "resized", "restore_federation", "sage_federation", "sage_partition",
            "seen_positions", "seen_sha256", "set_folder", "split_name", "split_table", "state_of", "strong_view",
-           "verify", "weak_view"]  # fmt: skip
+           "verify", "weak_view", "weights_folders"]  # fmt: skip
 
 _WHERE = {
     "_datasets": "PAPER_DATASETS Dataset load_dataset",
@@ -58,7 +58,7 @@ _WHERE = {
     "_fedcopl_partition": "dirichlet_partition iid_partition quantity_partition",
     "_federation": "Federation Heterogeneity heterogeneity restore_federation split_table",
     "_installed": "Verification download_of get state_of verify",
-    "_folders": "data_root set_folder",
+    "_folders": "data_root set_folder weights_folders",
     "_image_cache": "CachedImages cached_images resized",
     "_image_source": "ImageSource",
     "_augmentations": "OPERATIONS",

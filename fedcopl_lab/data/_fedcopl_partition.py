@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_choice
 from fedcopl_lab.data._shard import (
     ClassOrder,
     DirichletTestSplit,
@@ -85,7 +85,7 @@ def draw_dirichlet(
     classes = images_by_class(*labels, n_clients)
     if not (np.isfinite(beta) and beta > 0):
         raise FedCoPLError(f"beta={beta} is not a number above 0; choose for instance 0.1 (strong label skew)")
-    _check_test_split(test_split, "own_masks")
+    check_choice("test_split", test_split, ("own_masks", "same_proportions"))
     least.check(n_clients, *classes)
     stream = _stream(seed, mode, "dirichlet", len(classes[0]))
     to_counts = floor_counts if mode == "authors" else largest_remainder_counts
@@ -165,9 +165,8 @@ def draw_quantity(
     classes = images_by_class(*labels, n_clients)
     if not 0 < fraction <= 1:
         raise FedCoPLError(f"fraction={fraction} is not in (0, 1]; choose the share of classes, such as 0.2")
-    _check_test_split(test_split, "independent")
-    if class_order not in ("drawn", "by_number"):
-        raise FedCoPLError(f"class_order={class_order!r} is unknown; choose 'drawn' or 'by_number'")
+    check_choice("test_split", test_split, ("independent", "same_proportions"))
+    check_choice("class_order", class_order, ("drawn", "by_number"))
     least.check(n_clients, *classes)
     stream = _stream(seed, mode, "quantity", len(classes[0]))
     owners = _owners(len(classes[0]), n_clients, float(fraction), mode)
@@ -295,11 +294,6 @@ def _stream(seed: int, mode: Mode, scheme: str, n_classes: int) -> Stream:
     if mode == "authors":  # it has spent one permutation of the classes before it partitions
         stream.choice(n_classes, n_classes, replace=False)
     return stream
-
-
-def _check_test_split(test_split: str, own: str) -> None:
-    if test_split not in (own, "same_proportions"):
-        raise FedCoPLError(f"test_split={test_split!r} is unknown; choose {own!r} or 'same_proportions'")
 
 
 def _shards(train: list[Indices], test: list[Indices], mode: Mode) -> list[Shard]:

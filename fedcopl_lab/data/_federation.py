@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_choice
 from fedcopl_lab._html import folded
 from fedcopl_lab._html import table as html_table
 from fedcopl_lab.data._datasets import Dataset
@@ -77,9 +77,10 @@ class Federation:
         fraction: share of the classes a client sees under ``"quantity"``, ``None`` for the other schemes.
         seed: the partition's seed.
         mode: ``"paper"`` or ``"authors"``.
-        redraws: draws that were thrown away because a client had too few images.
+        redraws: draws that were thrown away because a client had too few images; SAGE's are not counted, it has 0.
         alpha: SAGE's Dirichlet concentration, ``None`` without.
-        label_fraction: SAGE's share of labelled images, ``None`` when no image has a label.
+        label_fraction: SAGE's share of labelled images as it was given, also where ``labelled_per_class`` took its
+            place; ``None`` when no image has a label.
     """
 
     dataset: Dataset
@@ -125,6 +126,10 @@ class Federation:
 
     def __repr__(self) -> str:
         details = {name: getattr(self, name) for name in ("beta", "fraction", "alpha", "label_fraction")}
+        if self.label_fraction is not None:
+            train, labelled = (sum(len(shard.parts[part]) for shard in self.shards) for part in ("train", "labelled"))
+            if abs(self.label_fraction * train - labelled) > self.dataset.n_classes:  # it was not what counted
+                details |= {"label_fraction": None, "labelled_per_class": labelled / self.dataset.n_classes}
         shown = "".join(f", {name}={value:g}" for name, value in details.items() if value is not None)
         return (
             f"Federation({self.dataset.name}, {self.scheme}{shown}, {self.n_clients} clients, "
@@ -146,8 +151,7 @@ class Federation:
 
 
 def _positions(shard: Shard, part: str) -> Indices:
-    if part not in ("train", "test", "labelled", "unlabelled"):
-        raise FedCoPLError(f"part={part!r} is unknown; choose 'train', 'test', 'labelled' or 'unlabelled'")
+    check_choice("part", part, ("train", "test", "labelled", "unlabelled"))
     positions: Indices | None = getattr(shard, part)
     if positions is None:
         raise FedCoPLError("no image of this federation is labelled; give label_fraction= to partition")

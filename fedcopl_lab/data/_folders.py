@@ -30,6 +30,17 @@ def set_folder(name: str, root: str | Path | None = None) -> Path:
     return data_root(root) / name
 
 
+def weights_folders(name: str, root: str | Path | None = None) -> list[Path]:
+    """Where a model's weights are looked for, in turn; the last is where OpenAI's package keeps them.
+
+    >>> weights_folders("RN50", "~/sets")[-2].name
+    'RN50'
+    """
+    chosen = os.environ.get("FEDCOPL_LAB_WEIGHTS")
+    folders = [Path(chosen).expanduser()] if chosen else []
+    return [*folders, set_folder(name, root), Path.home() / ".cache" / "clip"]
+
+
 def find_set(manifest: Manifest, root: str | Path | None = None) -> Path:
     """The folder that holds a set's files: its own below the root, or the root itself.
 

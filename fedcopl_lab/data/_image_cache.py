@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Iterator
@@ -102,11 +103,11 @@ def cached_images(
     key = hashlib.sha256(f"{TRANSFORM} {size} {content_sha256} {source.listing_sha256}".encode()).hexdigest()
     target = folder / f"{size}px-{key[:16]}"
     shape = (len(source), 3, size, size)
-    if not (target / "meta.json").is_file():
+    if not _is_built(target, shape):
         try:
             target.mkdir(parents=True, exist_ok=True)
             with FileLock(target / "lock"):
-                if not (target / "meta.json").is_file():
+                if not _is_built(target, shape):
                     _build(source, target, shape, workers or cpu_count(), progress)
         except OSError as error:
             way_out = "free some space, or point FEDCOPL_LAB_DATA to a folder that is writable"
@@ -117,8 +118,14 @@ def cached_images(
     return CachedImages(pixels, meta["sha256"], target)
 
 
+def _is_built(target: Path, shape: Shape) -> bool:
+    pixels = target / "pixels.u8"
+    return (target / "meta.json").is_file() and pixels.is_file() and pixels.stat().st_size == math.prod(shape)
+
+
 def _build(source: ImageSource, target: Path, shape: Shape, workers: int, progress: bool) -> None:
     bounds = [(start, min(start + _IMAGES_PER_CHUNK, shape[0])) for start in range(0, shape[0], _IMAGES_PER_CHUNK)]
+    (target / "meta.json").unlink(missing_ok=True)  # where pixels were lost, until they are all there again
     _reserve(target, shape)
     digests = _finished(target, bounds, shape, workers)
     missing = [chunk for chunk in range(len(bounds)) if chunk not in digests]

@@ -14,7 +14,7 @@ from filelock import FileLock
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import check_writable, to_json, write_atomic
 from fedcopl_lab.data._download import fetch, file_digest, wrong
-from fedcopl_lab.data._folders import find_set, set_folder
+from fedcopl_lab.data._folders import data_root, find_set, set_folder, weights_folders
 from fedcopl_lab.data._manifests import Member, SourceFile, load_manifest, manifest_fields, members_of, source_files
 from fedcopl_lab.data._readers import read_source
 from fedcopl_lab.data._unpack import unpack
@@ -81,10 +81,11 @@ def get(name: str, root: str | Path | None = None, replace: bool = False, progre
     download = download_of(name, root)
     if not download.files:
         raise FedCoPLError(f"{name} is part of the package; there is nothing to download")
-    with suppress(FedCoPLError):  # placed by hand elsewhere below the root
-        download = _placed(download, root)
+    if download.kind == "dataset":
+        with suppress(FedCoPLError):  # placed by hand elsewhere below the root
+            download = _placed(download, root)
     check_writable(download.folder)
-    with FileLock(download.folder.parent / f"{name}.lock"):
+    with FileLock(data_root(root) / f"{name}.lock"):
         if replace:
             _put_bad_aside(download)
         problems = []
@@ -102,7 +103,7 @@ def verify(name: str, root: str | Path | None = None) -> Verification:
     """Read every file of a set and compare it with its manifest; nothing is changed.
 
     Raises:
-        FedCoPLError: when the set is not there at all.
+        FedCoPLError: when the set is not there at all, or part of the package.
 
     Shown in notebook ``data_check``.
     """
@@ -141,8 +142,7 @@ def state_of(name: str, root: str | Path | None = None) -> State:
     try:
         download = _placed(download, root)
     except FedCoPLError:
-        some = download.folder.is_dir() and any(path.name != "lock" for path in download.folder.iterdir())
-        return "partly" if some else "absent"
+        return "partly" if download.folder.is_dir() and any(download.folder.iterdir()) else "absent"
     loose = all((download.folder / file.name).is_file() for file in download.files if not file.unpack)
     return "here" if loose else "partly"
 
@@ -205,10 +205,13 @@ def _put_bad_aside(download: Download) -> None:
 
 def _placed(download: Download, root: str | Path | None) -> Download:
     """The download with the folder its files really lie in."""
+    if not download.files:
+        raise FedCoPLError(f"{download.name} is part of the package and checked when it is loaded; nothing to verify")
     if download.kind == "dataset":
         return dataclasses.replace(download, folder=find_set(load_manifest(download.name), root))
-    if all((download.folder / file.name).is_file() for file in download.files):
-        return download
+    for folder in weights_folders(download.name, root):
+        if all((folder / file.name).is_file() for file in download.files):
+            return dataclasses.replace(download, folder=folder)
     raise FedCoPLError(
         f"{download.name} is not in {download.folder}; fetch it with `fedcopl-lab data get {download.name}`"
     )

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_choice
 from fedcopl_lab.data._datasets import Dataset
 from fedcopl_lab.data._fedcopl_partition import draw_dirichlet, draw_quantity, iid_partition
 from fedcopl_lab.data._federation import Federation
@@ -136,8 +136,7 @@ def fedcopl_federation(
 
 
 def _check_scheme(scheme: str, beta: int | float | None, test_split: str | None) -> None:
-    if scheme not in ("dirichlet", "quantity", "iid"):
-        raise FedCoPLError(f"scheme={scheme!r} is unknown; choose 'dirichlet', 'quantity' or 'iid'")
+    check_choice("scheme", scheme, ("dirichlet", "quantity", "iid"))
     if scheme == "dirichlet" and beta is None:
         raise FedCoPLError("beta=None, but the scheme 'dirichlet' needs a number above 0; give beta=0.1")
     if scheme != "dirichlet" and beta is not None:

@@ -27,8 +27,10 @@ def read_source(manifest: Manifest, root: str | Path | None = None) -> ImageSour
     """The official files of a set, listed and checked but not yet decoded.
 
     Raises:
-        FedCoPLError: when the set is not there, or its files are not what the manifest says.
+        FedCoPLError: when the set is not there or part of the package, or its files are not what the manifest says.
     """
+    if not manifest.files:
+        raise FedCoPLError(f"{manifest.name} is part of the package and has no files; use load_dataset")
     return READERS[manifest.loader](manifest, find_set(manifest, root))
 
 

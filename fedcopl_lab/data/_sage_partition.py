@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_choice
 from fedcopl_lab.data._shard import (
     ByClass,
     Indices,
@@ -15,6 +15,7 @@ from fedcopl_lab.data._shard import (
     SageScheme,
     Shard,
     Stream,
+    check_whole,
     dirichlet_shares,
     floor_counts,
     images_by_class,
@@ -95,8 +96,7 @@ def sage_partition(
 
 
 def _check(alpha: int | float | None, label_fraction: int | float, scheme: str) -> None:
-    if scheme not in ("dirichlet", "pairwise_balanced", "iid"):
-        raise FedCoPLError(f"scheme={scheme!r} is unknown; choose 'dirichlet', 'pairwise_balanced' or 'iid'")
+    check_choice("scheme", scheme, ("dirichlet", "pairwise_balanced", "iid"))
     if scheme == "iid":
         if alpha is not None:
             raise FedCoPLError(f"alpha={alpha} has no meaning for the scheme 'iid'; leave it out")
@@ -111,6 +111,8 @@ def _labelled_first(
 ) -> list[tuple[Indices, int]]:
     """Every class shuffled, with the number of its first images that are labelled."""
     stream = random_stream(seed, mode, AUTHORS_LABEL_SEED, "sage", "labels")
+    if per_class is not None:
+        check_whole("labelled_per_class", per_class)
     chosen = []
     for label, images in enumerate(classes):
         count = max(round(fraction * len(images)), 1) if per_class is None else per_class

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_choice
 from fedcopl_lab.seeding import numpy_generator
 
 Indices: TypeAlias = npt.NDArray[np.int64]
@@ -76,9 +76,16 @@ class Shard:
         return f"Shard({len(self.train)} train,{labelled} {len(self.test)} test)"
 
 
+def check_whole(name: str, value: Any) -> None:
+    """Refuse what is no whole number."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise FedCoPLError(f"{name}={value!r} is not valid; expected a whole number")
+
+
 def images_by_class(train_labels: Labels, test_labels: Labels, n_clients: int) -> tuple[ByClass, ByClass]:
     """Rising positions of every class's training and test images, after a check of labels and number of clients."""
     parts = _checked_labels(train_labels, "train_labels"), _checked_labels(test_labels, "test_labels")
+    check_whole("n_clients", n_clients)
     if n_clients < 1:
         raise FedCoPLError(f"n_clients={n_clients} is below 1; choose a whole number of clients of 1 or more")
     if n_clients > len(parts[0]):
@@ -106,10 +113,10 @@ def _checked_labels(labels: Labels, name: str) -> Indices:
 
 def random_stream(seed: int, mode: str, authors_seed: int, *purpose: str) -> Stream:
     """A Generator of the seed and the purpose; in mode ``"authors"`` the legacy stream ``authors_seed + seed``."""
+    check_choice("mode", mode, ("paper", "authors"))
+    check_whole("seed", seed)
     if mode == "paper":
         return numpy_generator(seed, "partition", *purpose)
-    if mode != "authors":
-        raise FedCoPLError(f"mode={mode!r} is unknown; choose 'paper' or 'authors'")
     if not 0 <= seed < 2**32 - authors_seed:
         raise FedCoPLError(
             f"seed={seed} does not fit the 32-bit legacy stream; choose 0 (the authors' own) or another "

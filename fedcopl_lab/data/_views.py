@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 from fedcopl_lab._card import onto
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_choice
 from fedcopl_lab.data._augmentations import LEVELS, MOVES, OPERATIONS, TONES, move
 from fedcopl_lab.data._datasets import Dataset
 from fedcopl_lab.data._manifests import load_manifest
@@ -134,7 +134,7 @@ def strong_view(
             it: 17 of 32 pixels. ``"16"``: its nominal size.
 
     Raises:
-        FedCoPLError: images that are not square, or another number of draws.
+        FedCoPLError: images that are not square, another number of draws, or an unknown ``cutout``.
 
     >>> images = torch.zeros(2, 3, 32, 32, dtype=torch.uint8)
     >>> strong_view(images, draw_strong(2, 32, torch.Generator().manual_seed(0))).shape
@@ -156,6 +156,7 @@ def strong_view(
 
 def holes(draws: StrongDraws, size: int, cutout: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """First column and row and last column and row of each cut-out, four of [n]."""
+    check_choice("cutout", cutout, ("17_inclusive", "16"))
     side = size // HOLE_SHARE
     first = (draws.centre * size - side / 2).clamp(min=0).long()
     last = (first + side).clamp(max=size) - (0 if cutout == "17_inclusive" else 1)
@@ -189,6 +190,8 @@ def channel_statistics(
 
     Shown in notebook ``sage_step_by_step``.
     """
+    check_choice("part", part, ("train", "test"))
+    check_choice("norm", norm, ("matched", "authors"))
     if (norm, part) == ("authors", "train") or (norm, dataset.name) == ("matched", "cifar10"):
         of_cifar10 = load_manifest("cifar10").normalisation
         assert of_cifar10 is not None

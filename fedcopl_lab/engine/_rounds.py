@@ -12,10 +12,11 @@ from tqdm.auto import tqdm
 
 from fedcopl_lab._errors import FedCoPLError, StoreError
 from fedcopl_lab._files import REMEDY
+from fedcopl_lab._identity import key_of
 from fedcopl_lab._threads import torch_threads
 from fedcopl_lab.config import RunConfig
 from fedcopl_lab.engine._machine import check_device
-from fedcopl_lab.methods import Method, RoundResult, State, open_method
+from fedcopl_lab.methods import PROMPT_RECIPES, RECIPES, Method, RoundResult, State, open_method
 from fedcopl_lab.store import Run, single_numbers
 
 Between = TypeVar("Between", bound=State)
@@ -117,7 +118,7 @@ def round(config: RunConfig, state: State | None = None) -> RoundResult:
     Shown in notebook ``00_quickstart``.
     """
     check_device(config.device)
-    method = _opened(config)
+    method = _opened(config, key_of(config), {**RECIPES, **PROMPT_RECIPES}.get(config.method))
     state = method.initial_state() if state is None else state
     if state.round >= config.rounds:
         raise FedCoPLError(f"{config.label} has {config.rounds} rounds, and {state.round} are done; raise rounds")
@@ -126,8 +127,8 @@ def round(config: RunConfig, state: State | None = None) -> RoundResult:
 
 
 @lru_cache(maxsize=1)
-def _opened(config: RunConfig) -> Method:
-    """The method of the last call, so that each round of one run does not load its data again."""
+def _opened(config: RunConfig, _key: str, _recipe: object) -> Method:
+    """The method of the last call, unless data or recipe changed, so that a run's data are loaded once."""
     with torch_threads(config.threads):
         method = open_method(config)
     if not isinstance(method, Method):

@@ -91,15 +91,15 @@ def begin(config: RunConfig, stored: Run) -> Method | ZeroShot:
 
 def _compute(config: RunConfig, stored: Run, progress: bool, on_round: OnRound | None) -> None:
     method = begin(config, stored)
-    _told(stored, on_round)
     if isinstance(method, ZeroShot):
-        start = time.perf_counter()
-        row = method.report()
-        stored.commit(row, {}, time.perf_counter() - start)
-        if on_round is not None:
-            on_round(single_numbers(row))
+        if not stored.records():
+            start = time.perf_counter()
+            stored.commit(method.report(), {}, time.perf_counter() - start)
+        _told(stored, on_round)
     else:
-        run_rounds(method.step, starting_state(method, stored, config.label), stored, config, progress, on_round)
+        state = starting_state(method, stored, config.label)  # first: it may drop the last row
+        _told(stored, on_round)
+        run_rounds(method.step, state, stored, config, progress, on_round)
     stored.finish()
 
 

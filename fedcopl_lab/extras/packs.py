@@ -71,17 +71,19 @@ class FeaturePack(StoredFeatures):
         return config
 
     def clients(self, config: PromptConfig) -> list[Int[Tensor, "_"]]:
-        """Positions of each client's training images, drawn as a run with this scheme, skew and seed draws them."""
-        labels = self.labels.numpy()
-        parts = labels[self.train.numpy()], labels[self.test.numpy()]
-        n, seed, mode = config.n_clients, config.seed, config.partition_mode
+        """Positions of each client's training images, drawn as a run with this configuration draws them."""
+        parts, n = (self.labels[self.train], self.labels[self.test]), config.n_clients
+        seed = config.seed if config.seed_scope == "everything" else 0
+        own: dict[str, Any] = {"min_train": config.min_train, "min_test": config.min_test}
         if config.scheme == "dirichlet":
             assert config.beta is not None
-            shards = dirichlet_partition(*parts, n, config.beta, seed, mode)
+            own["test_split"] = config.test_split or "own_masks"
+            shards = dirichlet_partition(*parts, n, config.beta, seed, config.partition_mode, **own)
         elif config.scheme == "quantity":
-            shards = quantity_partition(*parts, n, config.fraction or 0.2, seed, mode)
+            own |= {"test_split": config.test_split or "independent", "class_order": config.class_order}
+            shards = quantity_partition(*parts, n, config.fraction or 1.0, seed, config.partition_mode, **own)
         else:
-            shards = iid_partition(*parts, n, seed, mode)
+            shards = iid_partition(*parts, n, seed, config.partition_mode)
         return [self.train[torch.tensor(shard.train)] for shard in shards]
 
     def _of_clients(self, config: PromptConfig) -> tuple[list[Tensor], list[Tensor]]:

@@ -2,11 +2,15 @@
 
 From the paper (IJCAI 2024): a(y), the mean prediction over a client's pool; labels q(y|u) proportional to
 p(y|u) / a(y); weights b on the simplex for which sum b_m a_m comes nearest to the uniform distribution. From
-public code: a moving average of a with weight 0.5 over the strong views of each step, confidence 0.95, server
-momentum 0.5, and a search for b of 100 steps, each of which applies weight decay 0.9 and a softmax, so that it ends
-near the uniform weights. Our port: labels for every batch by the model in training (public code: by the round's
-start, once; ``feddb.labels="round"`` does that), b solved exactly by default, running statistics of batch
-normalisation averaged, the common optimiser without clipping and without cosine schedule.
+public code: a moving average of a with weight 0.5 in each step, confidence 0.95, server momentum 0.5, and a search
+for b of 100 steps, each of which applies weight decay 0.9 and a softmax, so that it ends near the uniform weights.
+There the round's start labels the whole pool once, by its own a; images without a confident label are dropped, so
+that the loss is a mean over the others, and the moving a, which follows their weak views, goes to the server alone.
+Our port: a follows the strong views of each whole batch, and each step's labels divide by it as it is then, so that
+from the second step on they depend on the model in training, also with ``feddb.labels="round"``, where p(y|u) is the
+round's start's (``"batch"``: that model's own). Images without a label count as 0 in the mean over a batch. Every
+profile sets ``"round"`` and ``feddb.weights="authors"``, which is that search (``"exact"`` solves for b). Running
+statistics of batch normalisation are averaged; the common optimiser has no clipping and no cosine schedule.
 """
 
 from collections.abc import Sequence
@@ -19,7 +23,7 @@ from jaxtyping import Float
 from scipy.optimize import nnls
 from torch import Tensor
 
-from fedcopl_lab.methods._recipe import Recipe, RoundEnd, joint_step
+from fedcopl_lab.methods._recipe import Recipe, RoundEnd, global_of, joint_step
 from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores
 from fedcopl_lab.methods._sage_setting import SemiSetting
 from fedcopl_lab.methods._sage_state import SemiState
@@ -78,8 +82,8 @@ def measure_bias(task: LocalTask) -> None:
 
 
 def debiased_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:
-    """Labels after division by the mean prediction."""
-    given = scores.local if task.config.feddb.labels == "batch" or scores.global_ is None else scores.global_
+    """Labels after division by the mean prediction, which earlier steps have moved."""
+    given = scores.local if task.config.feddb.labels == "batch" else global_of(scores)
     adjusted = debiased_scores(given, task.send[_MEAN])
     return confident_labels(adjusted, task.config.threshold, soft=task.config.target == "soft", look=False)
 

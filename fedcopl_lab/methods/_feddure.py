@@ -8,7 +8,8 @@ theory has the other sign, ``feddure.feedback="fall"``), hard labels of strong v
 drawn again every round and never trained (``feddure.fine=False`` weighs all images alike). Our port: both parts are
 on; the client keeps its fine regulator from round to round; every step is joint (public code: 5 labelled steps,
 then 5 joint ones); tau as in the other methods (public code 0.6); no soft consistency term; the virtual step is one
-of plain gradient descent over the strong views; the common optimiser (public code: Adam).
+of plain gradient descent over the strong views; the common optimiser (public code: Adam). The paper divides weighted
+losses by the sum of the weights, every profile by the number of images (``feddure.mean="images"``).
 """
 
 import math

@@ -7,7 +7,7 @@ of confidence above 0.3 count, no pseudo-labels in the first 50 rounds, a pull o
 KL(supervised || unsupervised) on weak views times the ratio of the two variances, both copies travel, and the new
 model is half the mean of either, the second weighted by numbers of pseudo-labels. Our port: both copies take a
 step per batch of the common schedule (public code: 30 steps, then 10), with the common optimiser; the burn-in is a
-share of the run's rounds; losses are means over the whole unlabelled batch.
+share of the run's rounds, 50 in profile ``paper``; losses are means over the whole unlabelled batch.
 """
 
 from dataclasses import dataclass, replace

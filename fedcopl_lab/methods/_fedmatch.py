@@ -143,10 +143,10 @@ def decompose(task: LocalTask) -> None:
     lr = task.lr / config.fedmatch.lambda_s
     task.optimiser = task.sgd(task.models[_SIGMA].parameters(), lr=lr)
     task.optimisers[_PSI] = task.sgd(_weights(task.models[_PSI]).values(), lr=lr)
-    for slot in range(config.fedmatch.helpers):
-        if holds(task.received, f"helper {slot}"):
-            theirs = unpacked(task.received, f"helper {slot}", len(psi))
-            task.models[f"helper {slot}"] = _model_with(task, theirs - psi).eval().requires_grad_(False)
+    sent = [name for slot in range(config.fedmatch.helpers) if holds(task.received, name := f"helper {slot}")]
+    helpers = [_model_with(task, unpacked(task.received, name, len(psi)) - psi) for name in sent]
+    if helpers:  # in a list, which no team of clients stacks
+        task.models[_HELPERS] = nn.ModuleList(helpers).eval().requires_grad_(False)
 
 
 def two_part_step(task: LocalTask, batch: Batch) -> Step:
@@ -158,7 +158,7 @@ def two_part_step(task: LocalTask, batch: Batch) -> Step:
     yield Descend(config.fedmatch.lambda_s * supervised, move=partial(_move, part=_SIGMA))
 
     weak, strong = yield Pass((views, strong_views))
-    helpers = [model for name, model in task.models.items() if name.startswith("helper")]
+    helpers = task.models[_HELPERS].children() if _HELPERS in task.models else ()
     with torch.no_grad():
         answers = [task.scores(helper, views) for helper in helpers]
     labels = voted_labels(weak, answers, config.fedmatch.threshold)

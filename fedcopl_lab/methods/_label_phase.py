@@ -21,7 +21,7 @@ class LabelPhase:
         filtered: the filtered sets they were estimated from; empty for a labeller that does not filter.
         uploaded: the counts that the server received, noise included, [K, C]; None where none are sent.
         logits: each client's scores, that the labels come from, K of [n_k, C].
-        bytes_up: what all clients sent for it.
+        bytes_up: what all clients sent for it; scores that CPL's candidate sets or CoPL's filters pool are left out.
         bytes_down: what all clients received for it.
     """
 

@@ -55,7 +55,7 @@ class LocalTask:
         models: further models of the recipe, by name.
         optimisers: what trains them, by the same names.
         send: what else the client will send; hooks fill it.
-        trained: gives the parameters of a model by its name, or their places in that of several clients.
+        trained: a model's name -> its parameters by name; in a pass of several clients, this client's part of them.
         optimiser: SGD over ``model``.
 
     >>> setting = lab.methods.SemiSetting.of(lab.configure("smoke", method="SAGE", width=0.25, steps_per_epoch=1))

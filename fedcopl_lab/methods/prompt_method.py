@@ -37,10 +37,10 @@ class PromptMethod(Method):
     What a client starts from: the server's prompt where the server averages it, its own otherwise. What it
     does: :func:`train_round` on its pseudo-labels. What it sends: the prompts named by
     ``config.shared``, and its filtered counts at a label phase. How it predicts: with the prompts it would
-    start the next round from. The trainers differ in four places only: which prompts are sent (FedCoPL the
-    visual one, the others both); how images are scored (:class:`fedcopl_lab.steps.Scorer`: FedOTP carries
-    patches to a global and a local text prompt, pFedPrompt adds a local cache); PromptProx's proximal term
-    in the local loss; and FedOTP's second text prompt, which a client keeps.
+    start the next round from. The paper's trainers differ in which prompts are sent (FedCoPL the visual one, the
+    others both), in how images are scored (:class:`fedcopl_lab.steps.Scorer`: FedOTP carries patches to a global
+    text prompt and a local one, which a client keeps; pFedPrompt adds a local cache), and in PromptProx's proximal
+    term. A :class:`PromptRecipe` may also start, train, penalise and merge in its own way.
 
     pFedPrompt is a RECONSTRUCTION from its abstract; see :class:`fedcopl_lab.steps.ImageCache`.
 
@@ -164,7 +164,7 @@ class PromptMethod(Method):
         return kept
 
     def _traffic(self, updates: Mapping[int, LocalUpdate], phase: LabelPhase | None) -> dict[str, int]:
-        """Bytes that cross the network in the round, over all clients: what is sent, not what is kept."""
+        """Bytes sent in the round over all clients, without the prompts of a label phase to those that do not train."""
         prompts = sum(getattr(update, part).nbytes for update in updates.values() for part in self.config.shared)
         up, down = (0, 0) if phase is None else (phase.bytes_up, phase.bytes_down)
         return {"bytes_up": prompts + up, "bytes_down": prompts + down}

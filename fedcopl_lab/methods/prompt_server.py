@@ -167,7 +167,7 @@ class PromptServer:
             orders = {k: {"quota": row} for k, row in zip(scored, quota, strict=True)}
         else:
             room = (config.shots or self.n_train) * n_classes  # a client may want more than it has
-            scored = exchange.ask(letters, Expected(numbers=most | {"wanted": max(self.n_train, room)}))
+            scored = exchange.ask(letters, Expected(numbers=most | {"wanted": room}))
             for k, answer in scored.items():
                 wanted[k], selected[k] = answer.numbers["wanted"], answer.numbers["selected"]
         if orders:

@@ -9,13 +9,12 @@ from torch import Tensor
 
 from fedcopl_lab._card import tf32_in
 from fedcopl_lab.methods._batches import ViewLabels
-from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._recipes import recipe_of
 from fedcopl_lab.methods._sage_local_task import LocalTask
 from fedcopl_lab.methods._sage_setting import SemiSetting
 from fedcopl_lab.methods._sage_state import ClientUpdate
 from fedcopl_lab.methods._sage_together import run_together
-from fedcopl_lab.methods.protocol import MOMENTUM, Answer, ClientHalf, Kept, Letter, Tensors, grouped, named
+from fedcopl_lab.methods.protocol import MOMENTUM, Answer, ClientHalf, Letter, Tensors, grouped, named
 from fedcopl_lab.steps import model_scores, recalibrate
 
 MODEL, EXTRA, MEMORY = "model/", "extra/", "memory/"
@@ -32,15 +31,10 @@ class SageClient(ClientHalf):
         setting: data and federation; only this client's images are read.
         client: its number.
         kept: entries of earlier letters.
-        recipe: the method's hooks; None takes those of ``setting.config.method``.
     """
 
     kinds: ClassVar[tuple[str, ...]] = ("train", "recalibrate")
     setting: SemiSetting
-
-    def __init__(self, setting: SemiSetting, client: int, kept: Kept, recipe: Recipe | None = None) -> None:
-        super().__init__(setting, client, kept)
-        self.recipe = recipe or recipe_of(setting.config.method)
 
     def work(self, letter: Letter) -> Tensors:
         """See :meth:`ClientHalf.work`."""
@@ -76,7 +70,8 @@ class SageClient(ClientHalf):
         momentum = grouped(self.kept.latest("momentum", before=letter.round), MOMENTUM)
         start = {name: value.to(self.setting.config.device) for name, value in grouped(letter.tensors, MODEL).items()}
         received = grouped(letter.tensors, EXTRA)
-        return LocalTask(self.setting, self.recipe, self.client, letter.round, start, received, memory, momentum)
+        recipe = recipe_of(self.setting.config.method)
+        return LocalTask(self.setting, recipe, self.client, letter.round, start, received, memory, momentum)
 
     def _recalibrate(self, letter: Letter) -> Tensors:
         model = self.setting.placed_model(grouped(letter.tensors, MODEL))

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from fedcopl_lab.config import SageConfig
 from fedcopl_lab.methods._method import Method, RoundResult
-from fedcopl_lab.methods._recipe import Recipe
 from fedcopl_lab.methods._recipes import recipe_of
 from fedcopl_lab.methods._sage_rows import round_row
 from fedcopl_lab.methods._sage_setting import SemiSetting, sage_participants
@@ -26,14 +25,13 @@ class SemiMethod(Method):
 
     Args:
         setting: data and federation of the run.
-        recipe: hooks; None takes those of ``setting.config.method``.
     """
 
-    def __init__(self, setting: SemiSetting, recipe: Recipe | None = None) -> None:
+    def __init__(self, setting: SemiSetting) -> None:
         self.setting = setting
         self.config: SageConfig = setting.config
-        self.recipe = recipe or recipe_of(self.config.method)
-        self.server = SageServer(setting, self.recipe)
+        self.recipe = recipe_of(self.config.method)
+        self.server = SageServer(setting)
 
     def participants(self, round_index: int) -> list[int]:
         """The clients of the round after so many, in the order of their visits."""
@@ -41,7 +39,7 @@ class SemiMethod(Method):
 
     def client(self, client: int, kept: Kept) -> SageClient:
         """See :meth:`Method.client`."""
-        return SageClient(self.setting, client, kept, self.recipe)
+        return SageClient(self.setting, client, kept)
 
     def round(self, state: SemiState, exchange: Exchange | None = None) -> RoundResult:
         """See :meth:`Method.round`."""

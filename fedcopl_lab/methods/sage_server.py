@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fedcopl_lab.config import SageConfig
-from fedcopl_lab.methods._recipe import Recipe, RoundEnd
+from fedcopl_lab.methods._recipe import RoundEnd
 from fedcopl_lab.methods._recipes import recipe_of
 from fedcopl_lab.methods._sage_setting import SemiSetting, sage_participants, sage_weight
 from fedcopl_lab.methods._sage_state import SemiState, Sent
@@ -37,12 +37,11 @@ class SageServer:
 
     Args:
         setting: of the run; a server on a machine of its own holds no image.
-        recipe: the method's hooks; None takes those of ``setting.config.method``.
         n_images: the most images that a client may hold; None counts those of the setting.
     """
 
-    def __init__(self, setting: SemiSetting, recipe: Recipe | None = None, n_images: int | None = None) -> None:
-        self.setting, self.recipe = setting, recipe or recipe_of(setting.config.method)
+    def __init__(self, setting: SemiSetting, n_images: int | None = None) -> None:
+        self.setting, self.recipe = setting, recipe_of(setting.config.method)
         self.config: SageConfig = setting.config
         self.n_images = len(setting.dataset) if n_images is None else n_images
 

@@ -13,6 +13,7 @@ from open_clip.transform import PreprocessCfg, image_transform_v2
 from PIL import Image
 from torch import Tensor
 
+from fedcopl_lab._card import onto
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import EMBEDDED_FOLDER, read_checked
 from fedcopl_lab.data import read_manifest_table
@@ -81,9 +82,7 @@ class CLIPBundle:
                 f"{self.image_size}x{self.image_size}; resize them first, for one image with .preprocess"
             )
         scale = self.model.logit_scale
-        if scale.is_cuda and images.device.type == "cpu":  # bytes travel; numbers are made where they are used
-            images = images.pin_memory().to(scale.device, non_blocking=True)
-        pixels = images.to(device=scale.device, dtype=scale.dtype) / 255
+        pixels = onto(images, scale.device).to(scale.dtype) / 255  # bytes travel; numbers are made where they are used
         mean, std = pixels.new_tensor(self.mean), pixels.new_tensor(self.std)
         return (pixels - mean[:, None, None]) / std[:, None, None]
 

@@ -18,12 +18,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.data import get, read_manifest_table, set_folder
+from fedcopl_lab.data import get, read_manifest_table, set_folder, weights_folders
 
 OPENAI_MODELS = ("ViT-B-32", "ViT-B-16", "RN50")
-WEIGHTS_FOLDER = "FEDCOPL_LAB_WEIGHTS"
-"""Environment variable that names the folder of weights files."""
-
 OFFLINE = "FEDCOPL_LAB_OFFLINE"
 """Environment variable that forbids downloads nobody asked for, when it is set."""
 
@@ -66,7 +63,7 @@ def find_weights(name: str) -> Path:
     Raises:
         FedCoPLError: there is no such file; the message says where to put it, and its checksum.
     """
-    candidates = [folder / f"{name}.pt" for folder in _folders(name)]
+    candidates = [folder / f"{name}.pt" for folder in weights_folders(name)]
     for path in candidates:
         if path.is_file():
             return path
@@ -129,12 +126,6 @@ def sha256_of(path: Path) -> str:
         return _sha256_at(path, there.st_size, there.st_mtime_ns)
     except OSError as error:
         raise FedCoPLError(f"weights file {path} cannot be read ({error.strerror}); check its permissions") from error
-
-
-def _folders(name: str) -> list[Path]:
-    chosen = os.environ.get(WEIGHTS_FOLDER)
-    folders = [Path(chosen).expanduser()] if chosen else []
-    return [*folders, set_folder(name), Path.home() / ".cache" / "clip"]
 
 
 def _check_neighbour(name: str, path: Path) -> None:

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_choice
 from fedcopl_lab.models.layers import Layer, project
 from fedcopl_lab.models.towers import tower_of
 
@@ -64,8 +64,7 @@ class PromptedCLIP:
         n_visual: int = 5,
         precision: str = "fp32",
     ) -> None:
-        if precision not in ("fp32", "bf16"):
-            raise FedCoPLError(f"precision={precision!r} is unknown; choose fp32 or bf16")
+        check_choice("precision", precision, ("fp32", "bf16"))
         if not class_names or min(n_text, n_visual) < 0:
             raise FedCoPLError(
                 f"{len(class_names)} classes, n_text={n_text}, n_visual={n_visual}; expected a class, no size below 0"

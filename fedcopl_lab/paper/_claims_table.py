@@ -124,7 +124,7 @@ def judge_claim(
         return Judgement(verdict, note=text[:1].upper() + text[1:] + ("" if text.endswith(".") else "."))
     same = judged.verdict != "not tested" and judged.low == judged.high
     return judged.with_notes(
-        "Arithmetic: every seed gives the same number, there is nothing to estimate." if same else "",
+        "Every seed gives the same number, so the interval has no width." if same else "",
         *runs.remarks(),
         _left_out([name for name in runs.left_out if name not in runs.not_reached], "not stored"),
         _left_out(runs.not_reached, "the regime is not reached there"),
@@ -139,13 +139,16 @@ def _left_out(names: Sequence[str], why: str) -> str:
 
 
 def _judge_lines(lines: Sequence[Line], runs: Evidence) -> Judgement:
-    """Lines of one part and rule share their cells; several parts must all hold."""
+    """Lines of one part and rule share their cells, ``row`` makes a part of each row; several parts must all hold."""
     parts: dict[str, Judgement] = {}
     notes: list[str] = []
     for (rule, part), group in groupby(lines, key=lambda line: (line["rule"], line.get("part", ""))):
         own = list(group)
         if rule == "note":
             notes += [_note(line, runs) for line in own]
+        elif part == "row":
+            one_row = {row: partial(_judge_cells, rule, own, runs, row) for row in _named(own[0]["rows"], runs)}
+            parts |= runs.cells(one_row)
         elif rule == "range":
             parts |= {joined(part, name): one for line in own for name, one in _ranges(line, runs).items()}
         elif rule in RULES:
@@ -156,12 +159,14 @@ def _judge_lines(lines: Sequence[Line], runs: Evidence) -> Judgement:
     return judged.with_notes(*notes)
 
 
-def _judge_cells(rule: str, lines: Sequence[Line], runs: Evidence) -> Judgement:
+def _judge_cells(rule: str, lines: Sequence[Line], runs: Evidence, only: str = "") -> Judgement:
     scale, unit = float(lines[0].get("scale") or 1), lines[0].get("unit") or "points"
     margin = float(lines[0].get("margin") or MARGIN)
     if rule == "trend":
-        return judge_difference(scale * _trend(lines[0], runs), unit)
-    wanted = {name: compute for line in lines for name, compute in _cells(line, runs).items()}
+        if len(lines) > 1 or (lines[0].get("rows") and not only):
+            raise FedCoPLError("rule='trend' takes one line and one row; part='row' makes a part of each row")
+        return judge_difference(scale * _trend(lines[0], runs, only), unit)
+    wanted = {name: compute for line in lines for name, compute in _cells(line, runs, only).items()}
     found = runs.cells(wanted, int(lines[0].get("least") or 1))
     if rule == "every_case":
         return judge_every_case({name: scale * values for name, values in found.items()}, unit)
@@ -171,11 +176,12 @@ def _judge_cells(rule: str, lines: Sequence[Line], runs: Evidence) -> Judgement:
     return (judge_equivalence if rule == "equivalence" else judge_no_worse)(values, margin, unit)
 
 
-def _cells(line: Line, runs: Evidence) -> dict[str, Callable[[], pd.Series]]:
-    """Cell name -> what computes it: a number, a difference to another run, or a lead over the best of several."""
+def _cells(line: Line, runs: Evidence, only: str = "") -> dict[str, Callable[[], pd.Series]]:
+    """Cell name, of one row or all -> what computes it: a number, a difference, or a lead over the best of several."""
     read, own, other = runs.read(line["read"]), _settings(line.get("own", "")), line.get("other", "")
     made: dict[str, Callable[[], pd.Series]] = {}
-    for row_name, row in _named(line.get("rows", ""), runs).items():
+    rows = _named(line.get("rows", ""), runs)
+    for row_name, row in ({only: rows[only]} if only else rows).items():
         for column_name, column in _named(line.get("columns", ""), runs).items():
             name, first = joined(row_name, column_name), _run(row, column, own)
             if not other:
@@ -193,21 +199,25 @@ def _run(row: Settings, column: Settings, own: Settings) -> Settings:
     return {**own, **column} if "method" in own else {**row, **column, **own}
 
 
-def _trend(line: Line, runs: Evidence) -> pd.Series:
+def _trend(line: Line, runs: Evidence, only: str) -> pd.Series:
     """Per seed, the slope over the columns, a step of 1 from each to the next; all of them are needed."""
-    table = columns_of({name: compute() for name, compute in _cells(line, runs).items()})
+    table = columns_of({name: compute() for name, compute in _cells(line, runs, only).items()})
     return slopes(table, list(range(table.shape[1])))
 
 
 def _ranges(line: Line, runs: Evidence) -> dict[str, Judgement]:
     """Column -> how much the best of the levels is ahead of the worst."""
+    if unread := [name for name in ("rows", "other", "least") if line.get(name)]:
+        raise FedCoPLError(f"rule='range' does not read {', '.join(unread)}; name the run in own and columns")
     field, _, levels = line["levels"].partition("=")
     values, unit = [ast.literal_eval(level) for level in levels.split()], line.get("unit") or "points"
-    read, own, margin = runs.read(line["read"]), _settings(line.get("own", "")), float(line.get("margin") or MARGIN)
+    read, own, scale = runs.read(line["read"]), _settings(line.get("own", "")), float(line.get("scale") or 1)
+    margin = float(line.get("margin") or MARGIN)
 
     def of(there: Settings) -> Judgement:
-        table = runs.sweep(read, field, values, least=len(values), **{**own, **there})
-        return judge_range(table, margin, unit, runs.between(read, field, **{**own, **there}))
+        table = scale * runs.sweep(read, field, values, least=len(values), **{**own, **there})
+        between = runs.between(read, field, **{**own, **there})
+        return judge_range(table, margin, unit, lambda best, worst: scale * between(best, worst))
 
     return runs.cells({name: partial(of, there) for name, there in _named(line.get("columns", ""), runs).items()})
 

@@ -22,8 +22,9 @@ Read = Callable[[Rows], float]
 
 Settings = Mapping[str, Any]
 Named = Mapping[str, Settings]
-Found = TypeVar("Found")
 """Rows or columns: name -> settings."""
+
+Found = TypeVar("Found")
 
 _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv

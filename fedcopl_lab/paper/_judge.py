@@ -102,7 +102,7 @@ def judge_every_case(cells: Mapping[str, pd.Series], unit: str = "points") -> Ju
     """Judge "ahead in every case".
 
     The pooled difference, each seed's mean over the cells, must hold, and no single cell may lie on the other side
-    with a p-value that is still below 5 % times the number of cells: of many cells some do so by chance. Where such a
+    with a p-value that is below 5 % even times the number of cells: of many cells some do so by chance. Where such a
     cell alone refutes the claim, the numbers are its own.
     """
     _some(cells)

@@ -14,7 +14,7 @@ from fedcopl_lab.paper._sage_rounds import Row
 WINDOW = 5
 """Rounds of the running mean beside the raw curve."""
 
-REFERENCE = "FixMatch-LPL"
+BASE = "FixMatch-LPL"
 """The row that the paper's speed-ups are measured against."""
 
 
@@ -65,7 +65,7 @@ def speed_up_lines(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     A run that never got there counts with its bound; the metric ``censored`` says which.
     """
     needed = [line for line in lines if line["metric"] == "rounds_needed"]
-    base = {(line["column"], line["seed"]): line["value"] for line in needed if line["series"] == REFERENCE}
+    base = {(line["column"], line["seed"]): line["value"] for line in needed if line["series"] == BASE}
     return [
         line | {"metric": "speed_up", "value": base[line["column"], line["seed"]] / line["value"]}
         for line in needed
@@ -91,7 +91,7 @@ def speed_ups(numbers: pd.DataFrame, smoothed: bool = False) -> pd.DataFrame:
     wide = reached_table(numbers, smoothed)
     found = []
     for (series, column), own in wide.groupby(["series", "column"], sort=False):
-        base = wide[(wide["series"] == REFERENCE) & (wide["column"] == column)]
+        base = wide[(wide["series"] == BASE) & (wide["column"] == column)]
         both = own.merge(base, on="seed", suffixes=("", "_other"))
         logs = [math.log2(other / own) for other, own in zip(both["rounds_other"], both["rounds"], strict=True)]
         bounds = int((both["censored"] | both["censored_other"]).sum())

@@ -15,7 +15,7 @@ from fedcopl_lab.paper._gates import Place, failed_gates, place_of
 from fedcopl_lab.paper._judge import LEAST_SEEDS
 from fedcopl_lab.paper._printed import printed
 from fedcopl_lab.paper.items import ITEMS
-from fedcopl_lab.paper.items._fedcopl_columns import ALL_SPLITS, SETS_OF, reads_untrained_patches
+from fedcopl_lab.paper.items._fedcopl_columns import ALL_SPLITS, SETS, SETS_OF, reads_untrained_patches
 from fedcopl_lab.store import Store
 
 _ENCODERS = {"mini": ("mini-traits",), "paper": ("ViT-B-32", "ViT-B-16", "RN50")}
@@ -121,10 +121,9 @@ class StoredRuns(Evidence):
     def columns(self, *skews: str) -> Named:
         """Column name -> settings: every data set at each of the named skews, all of the paper's by default."""
         chosen = {name: ALL_SPLITS[name] for name in skews or ALL_SPLITS}
-        alone = len(self.sets) == 1
-        self.stand_in |= alone
+        self.stand_in |= len(self.sets) == 1
         return {
-            skew if alone else f"{name}, {skew}": {**there, **own}
+            f"{name}, {skew}" if name in SETS else skew: {**there, **own}
             for name, there in self.sets.items()
             for skew, own in chosen.items()
         }
@@ -191,8 +190,8 @@ class StoredRuns(Evidence):
 class PrintedRuns(StoredRuns):
     """What the papers print, as if it were stored in profile ``"paper"``: claims read its cells as they read runs."""
 
-    def __init__(self, store: Store) -> None:
-        super().__init__("paper", store, seeds=(0, 1, 2))  # the same numbers at each: only their mean is of use
+    def __init__(self) -> None:
+        super().__init__("paper", Store(), seeds=(0, 1, 2))  # the same numbers at each: only their mean is of use
 
     def rows_of(self, seed: int, settings: Settings) -> tuple[str, Rows | None]:
         """Rows with the printed accuracy; None where the paper prints none."""

@@ -26,10 +26,9 @@ def judged_claims(paper: str | None = None) -> pd.DataFrame:
         paper: ``"fedcopl"`` or ``"sage"``; None takes both.
 
     Returns:
-        Columns number, paper, group, source (where it stands), claim, kind (``"difference"``, ``"every_case"``,
-        ``"equivalence"`` or ``"trend"``), claimed (what must be so), margin (points, for equivalence), statistic (its
-        lines in ``statistics.csv``, or a function's name), needs (runs), printed (what the paper's own tables give),
-        gates (letters of the gates that its runs must pass; see :func:`fedcopl_lab.paper.gates`).
+        Columns number, paper, source (where it stands), claim, claimed (what must be so), margin (points, for a claim
+        of no difference), statistic (its lines in ``statistics.csv``, or a function's name), printed (what the paper's
+        own tables give), gates (letters of the gates that its runs must pass; see :func:`fedcopl_lab.paper.gates`).
 
     Raises:
         FedCoPLError: an unknown paper.
@@ -99,7 +98,7 @@ def printed_effects() -> str:
 
     Columns number, part (empty: all cells together) and effect, in the unit of the claim.
     """
-    cells = PrintedRuns(Store())
+    cells = PrintedRuns()
     lines = ["number,part,effect"]
     for number, rows in claim_lines(judged_claims()).groupby("number", sort=False):
         written = [{str(name): str(value) for name, value in row.items()} for row in rows.to_dict("records")]

@@ -112,7 +112,7 @@ def seeds_needed(
 
 def _effect(line: Mapping[Hashable, Any]) -> float:
     """What an interval should be narrower than; 0 where nothing says."""
-    found = line["margin"] if line["kind"] == "equivalence" else abs(line["paper_effect"])
+    found = abs(line["paper_effect"]) if math.isnan(line["margin"]) else line["margin"]
     return 0.0 if math.isnan(found) else float(found)
 
 
@@ -196,5 +196,5 @@ def _claim_text(line: Mapping[Hashable, Any]) -> str:
 
 def _with_sources(verdicts: pd.DataFrame) -> pd.DataFrame:
     check_columns("verdicts", verdicts, VERDICT_COLUMNS, "pass what verdicts() gives")
-    sources = judged_claims()[["number", "paper", "source", "claimed", "printed", "kind", "margin"]]
+    sources = judged_claims()[["number", "paper", "source", "claimed", "printed", "margin"]]
     return sources.merge(verdicts, on="number")

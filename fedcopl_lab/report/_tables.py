@@ -108,7 +108,8 @@ def clear_best(numbers: pd.DataFrame, metric: str, item: Item | None) -> set[tup
     for column, cells in rivals.groupby("column", sort=False):
         best = str(cells["series"].iloc[int(cells["mean"].argmax())])
         others = [name for name in cells["series"] if name != best]
-        if others and all(lead_over(numbers, str(column), best, name, metric).clear for name in others):
+        ahead = (lead_over(numbers, str(column), best, name, metric) for name in others)
+        if others and all(lead.mean > lead.half for lead in ahead):
             found.add((best, str(column)))
     return found
 

@@ -14,6 +14,7 @@ _METRICS = {
     "accuracy_sample_mean": "accuracy, mean over images",
     "accuracy_global": "accuracy on the whole test set",
     "accuracy_last5": "accuracy, mean of the last 5 rounds",
+    "round_noise": "change of the 5-round mean from round to round",
     "label_accuracy": "pseudo-label accuracy",
     "n_selected": "pseudo-labelled images",
     "loss_last_epoch": "training loss, last epoch",
@@ -39,6 +40,7 @@ _METRICS = {
     "share_local": "labelled by the local model",
     "share_global": "labelled by the global model",
     "share_cpg": "labelled by either model (CPG)",
+    "label_accuracy_cpg": "right labels among those of CPG",
     "share_added": "labelled by the global model only",
     "share_agreeing": "views on which both models agree",
     "lambda": "λ, mean",
@@ -51,10 +53,10 @@ _METRICS = {
     "histogram_entropy_global": "entropy of the global confidences' histogram (nats)",
     "rounds_needed": "rounds to the accuracy",
     "rounds_needed_smoothed": "rounds to the accuracy, 5-round mean",
-    "censored": "runs that never got there",
-    "censored_smoothed": "runs whose 5-round mean never got there",
+    "censored": "share of runs that never got there",
+    "censored_smoothed": "share of runs whose 5-round mean never got there",
     "gain": "lead of SAGE over the best other method, points",
-    "speed_up": "speed-up over FixMatch-LPL",
+    "speed_up": "speed-up over FixMatch-LPL, mean of the seeds' ratios",
 }
 _COUNTS = {"n_selected", "train", "n_classes", "n_train", "n_test", "labelled", "unlabelled", "n_local", "n_global",
            "n_views", "n_minority", "rounds_needed", "rounds_needed_smoothed"}  # fmt: skip
@@ -225,7 +227,7 @@ def unit(metric: str) -> str:
 
 def is_share(metric: str) -> bool:
     """Whether a metric is stored as a share and shown in percent."""
-    return "accuracy" in metric or metric.startswith("share_")
+    return "accuracy" in metric or metric.startswith("share_") or metric == "round_noise"
 
 
 def scale(metric: str) -> float:

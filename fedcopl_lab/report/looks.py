@@ -20,7 +20,7 @@ from matplotlib.textpath import text_to_path
 from matplotlib.transforms import Bbox
 from PIL import Image
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import check_choice
 
 SINGLE, DOUBLE = 3.25, 6.75
 """Width in inches of one column and of both columns in the usual two-column templates."""
@@ -48,9 +48,8 @@ class Sheet:
     paper: bool = True
 
     def __post_init__(self) -> None:
-        for name, value, known in (("width", self.width, WIDTHS), ("font", self.font, FONTS)):
-            if value not in known:
-                raise FedCoPLError(f"{name}={value!r} is not valid; expected one of {', '.join(known)}")
+        check_choice("width", self.width, WIDTHS)
+        check_choice("font", self.font, FONTS)
 
     @property
     def inches(self) -> float:

@@ -53,11 +53,10 @@ def average_models(states: Sequence[Mapping[str, Tensor]], weights: Real[Tensor,
     """
     if not states:
         raise FedCoPLError("average_models got 0 models; expected at least one")
-    names = list(states[0])
-    if any(list(state) != names for state in states):
+    if any(state.keys() != states[0].keys() for state in states):
         raise FedCoPLError("the clients' models have different parameters; expected one architecture for all")
     mean = {}
-    for name in names:
+    for name in states[0]:
         stacked = torch.stack([state[name] for state in states])
         wide = stacked if stacked.is_floating_point() else stacked.double()
         mean[name] = aggregate(wide, weights).to(stacked.dtype)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_choice
 from fedcopl_lab._html import folded, table
 
 AllocationMode = Literal["paper", "authors", "none"]
@@ -73,10 +73,8 @@ def allocate(
     Shown in notebook ``00_quickstart``.
     """
     _check_counts(counts)
-    if mode not in get_args(AllocationMode):
-        raise FedCoPLError(f"mode={mode!r} is unknown; choose one of {', '.join(get_args(AllocationMode))}")
-    if unseen not in (*get_args(UnseenClass), None):
-        raise FedCoPLError(f"unseen={unseen!r} is unknown; choose one of {', '.join(get_args(UnseenClass))}")
+    check_choice("mode", mode, get_args(AllocationMode))
+    check_choice("unseen", unseen, (*get_args(UnseenClass), None))
     if mode == "none":
         return Allocation(quota=counts.clone(), per_class=None)
     n_clients, n_classes = counts.shape
@@ -134,8 +132,7 @@ def perturb_counts(
 
     Shown in notebook ``fedcopl_ours_uploads``.
     """
-    if kind not in get_args(CountNoise):
-        raise FedCoPLError(f"kind={kind!r} is unknown; choose one of {', '.join(get_args(CountNoise))}")
+    check_choice("kind", kind, get_args(CountNoise))
     if kind == "none":
         return counts
     if kind == "uniform":

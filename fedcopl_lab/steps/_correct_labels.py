@@ -19,7 +19,7 @@ class CorrectedLabels:
 
     Attributes:
         target: a distribution over the classes for every image, [n, C]; means something where ``used``.
-        weight: lambda(u), the share of the local model's label where the local model is confident, [n].
+        weight: lambda(u), applied or not: the local label's share where its model is confident and CDSC is on, [n].
         used: which images have a pseudo-label, [n].
     """
 

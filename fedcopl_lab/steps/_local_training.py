@@ -53,7 +53,7 @@ class LocalUpdate:
         n_samples: pseudo-labelled images trained on.
         n_steps: optimiser steps taken.
         text_local: as in :class:`PromptState`.
-        decay: the part of each prompt's way that weight decay made; the rest is the gradient's.
+        decay: the part of each prompt's way that this round's decay made; carried momentum counts as gradient.
     """
 
     text: Float[Tensor, "n_text text_width"]
@@ -133,7 +133,7 @@ class LocalTraining:
         return loss
 
     def step(self) -> None:
-        """One optimiser step; SGD is linear, so what weight decay adds to it can be followed by itself."""
+        """One optimiser step; SGD is linear, so what this round's decay adds to it can be followed by itself."""
         group, decay = self.optimiser.param_groups[0], self.config.weight_decay
         for part, (buffer, way) in self._decay.items() if decay else ():
             buffer.mul_(self.config.momentum).add_(self.prompts[part].detach(), alpha=decay)

@@ -9,10 +9,10 @@ from torch import Tensor
 from fedcopl_lab._errors import FedCoPLError
 
 SINGLE_FROM = 0.05
-"""Costs lie in [0, 2], so that the entries of K and of its scalings stay within exp(±2 · 2 / ε)."""
+"""Least ε in single precision: costs lie in [0, 2], so that K and its scalings stay within exp(±2 · 2 / ε)."""
 
 LEAST_EPSILON = 0.006
-"""The same bound for double precision."""
+"""Least ε at all: the same bound for double precision."""
 
 _BETWEEN_CHECKS = 10
 

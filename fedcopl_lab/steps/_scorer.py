@@ -147,7 +147,7 @@ class Scorer:
     Attributes:
         prompted: the frozen model with its classes.
         config: the run.
-        template: unit text features of the data set's template, [C, d]; read where the text is not trained.
+        template: the template's unit text features, [C, d]; for text that is not trained or :attr:`reads_template`.
     """
 
     prompted: PromptedCLIP
@@ -158,10 +158,9 @@ class Scorer:
     """Whether it wants the template's text even where the text prompt is trained."""
 
     def __post_init__(self) -> None:
-        if "text" not in self.config.trained and self.template is None:
-            raise FedCoPLError(
-                f"modalities={self.config.modalities!r} trains no text prompt; pass the template's text features"
-            )
+        if self.template is None and (self.reads_template or "text" not in self.config.trained):
+            who = f"{self.config.method} with modalities={self.config.modalities!r}"
+            raise FedCoPLError(f"{who} reads the template; pass the template's text features")
 
     def start(self, drawn: Mapping[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
         """What every client starts from, by part, given prompts drawn from N(0, 0.02²)."""

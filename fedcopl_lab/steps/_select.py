@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_choice
 from fedcopl_lab._html import folded, table
 from fedcopl_lab.steps._confidence import check_logits, class_counts, class_log_odds, log_odds, quantile
 
@@ -82,8 +82,7 @@ def select_top(
         raise FedCoPLError(f"quota has shape {tuple(quota.shape)}; expected one number for each of {n_classes} classes")
     if bool((quota < 0).any()):
         raise FedCoPLError(f"quota holds {int(quota.min())}; expected numbers of images, 0 or more")
-    if candidates not in get_args(Candidates):
-        raise FedCoPLError(f"candidates={candidates!r} is unknown; choose one of {', '.join(get_args(Candidates))}")
+    check_choice("candidates", candidates, get_args(Candidates))
     if candidates == "argmax":
         return _top_predicted(logits, quota)
     score = class_log_odds(logits).T.contiguous()

@@ -66,7 +66,7 @@ def train_round(
         state: the prompts to start from.
         config: method, epochs, batch size, optimiser and schedule.
         generator: draws the order of the images in each epoch.
-        template: unit text features of the data set's template, [C, d]; needed where the text is not trained.
+        template: the template's unit text features, [C, d]; for text that is not trained, and for FedPGP, FedTPG, …
 
     Raises:
         FedCoPLError: nothing was selected, lists of different lengths, or the loss is no longer a number.

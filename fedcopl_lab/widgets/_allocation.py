@@ -82,7 +82,7 @@ def explore_allocation(sources: Sources = DATASETS, **start: Any) -> Explorer[Al
     params = AllocationParams(**{"dataset": scene.catalogue.names[0]} | start)
     scores = scene.catalogue[params.dataset]
     clients, classes = len(scores.logits), len(scores.class_names)
-    return Explorer("allocation", scene, params, {
+    moving = {
         "q_conf": slider("τ1 level (q_conf)", params.q_conf, 0, 1, 0.02, "level of the confidence filter"),
         "q_ent": slider("τ2 level (q_ent)", params.q_ent, 0, 1, 0.02, "level of the entropy filter"),
         "client": int_slider("client", params.client, 0, clients - 1, "whose upload is changed"),
@@ -90,7 +90,15 @@ def explore_allocation(sources: Sources = DATASETS, **start: Any) -> Explorer[Al
         "added": int_slider("images added", params.added, 0, 200, "what if this client had counted more?"),
         "mode": dropdown("mode", params.mode, _MODES.items(), "as the paper says, as the released code does, or off"),
         "dataset": dropdown("data set", params.dataset, scene.catalogue.names, "whose images are shown"),
-    })  # fmt: skip
+    }
+
+    def adapt(now: AllocationParams) -> None:
+        """Another data set may have more clients and classes."""
+        if scores := scene.catalogue.get(now.dataset):
+            for name, count in (("client", len(scores.logits)), ("label", len(scores.class_names))):
+                moving[name].max = max(moving[name].max, count - 1)
+
+    return Explorer("allocation", scene, params, moving, adapt=adapt)
 
 
 class AllocationScene(Scene[AllocationParams]):

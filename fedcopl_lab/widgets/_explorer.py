@@ -3,7 +3,7 @@
 import base64
 import html
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -90,8 +90,10 @@ class Explorer(Generic[P]):
             widget.add_class(f"fedcopl-{part}")
         for key, control in self.controls.items():
             control.observe(partial(self._on_move, key), names="value")
-        self._redraw(params)
+        drawn = self._redraw(params)
         self._adapt_controls()
+        if drawn:
+            self._set_controls()
 
     # what Python reads and sets
 
@@ -104,8 +106,8 @@ class Explorer(Generic[P]):
     def params(self, params: P) -> None:
         if self._redraw(params):
             self._params = params
-            self._set_controls()
             self._adapt_controls()
+            self._set_controls()
 
     @property
     def state(self) -> dict[str, Any]:
@@ -117,7 +119,7 @@ class Explorer(Generic[P]):
         self.set(**state)
 
     def set(self, **changes: Any) -> None:
-        """Change some parameters by name, as moving their controls would."""
+        """Change some parameters by name; the others stay, and where that cannot be drawn nothing changes."""
         known = [one.name for one in fields(self._params)]  # type: ignore[arg-type]
         unknown = sorted(set(changes) - set(known))
         if unknown:
@@ -196,9 +198,9 @@ class Explorer(Generic[P]):
         with self._without_redraw():
             for key, control in self.controls.items():
                 value = getattr(self._params, key)
-                try:
+                with suppress(TraitError):  # a slider takes its end instead
                     control.value = value
-                except TraitError:
+                if control.value != value:
                     self._say(f"{key}={value!r} is drawn, but its control cannot show it")
 
     @contextmanager

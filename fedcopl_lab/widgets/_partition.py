@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_choice
 from fedcopl_lab.data import Federation, heterogeneity, load_dataset, partition
 from fedcopl_lab.report.looks import FAINT, ORANGE, QUIET, Picture, every_few
 from fedcopl_lab.widgets._explorer import Explorer, dropdown, int_slider, log_slider, slider
@@ -113,8 +113,7 @@ def explore_partition(datasets: Sequence[str] = ("digits",), **start: Any) -> Ex
 
 def federation_of(params: PartitionParams) -> Federation:
     """The division that these parameters describe; those that the scheme does not read are left out."""
-    if params.scheme not in SCHEMES.values():
-        raise FedCoPLError(f"scheme={params.scheme!r} is unknown; choose one of {', '.join(SCHEMES.values())}")
+    check_choice("scheme", params.scheme, SCHEMES.values())
     settings = {"beta": params.beta, "fraction": params.fraction, "alpha": params.alpha, "label_fraction": _LABELLED}
     read: dict[str, Any] = {name: value for name, value in settings.items() if params.scheme in _READ_BY[name]}
     scheme: Any = params.scheme.removeprefix("sage ")

@@ -57,8 +57,16 @@ def fails(capsys):
         (["run", "--set", "n_text=40"], "context"),
         (["run", "--set", "visual_depth=9"], "visual_depth=9; expected 1 to 4"),
         (["run", "--device", "tpu"], "choose cpu, cuda or mps"),
+        (["run", "--set", "device=tpu"], "device='tpu' is unknown"),
         (["reproduce", "--items", "fedcopl_main_table9"], "unknown item"),
         (["reproduce", "--profile", "huge"], "unknown profile 'huge'"),
+        (["reproduce", "--committed", "--dry-run"], "--dry-run would do nothing beside --committed"),
+        (["reproduce", "--committed", "--seeds", "1", "--shard", "1/2", "--engine", "ray"], "--engine, --seeds, --sh"),
+        (["reproduce", "--committed", "--jobs", "2", "--device", "cpu", "--budget", "0s"], "--jobs, --device, --bud"),
+        (["reproduce", "--budget", "1m", "--engine", "ray"], "--engine would do nothing beside --budget"),
+        (["reproduce", "--budget", "1m", "--shard", "1/2"], "--shard would do nothing beside --budget"),
+        (["claims", "--study", "x", "--gates", "--paper", "sage"], "--paper, --gates would do nothing beside --study"),
+        (["claims", "--study", "x", "--stored", "--profile", "mini"], "--profile, --stored would do nothing"),
         (["runs", "list", "--where", "colour=red"], "unknown settings"),
         (["runs", "show", "ffff"], "0 stored runs start with 'ffff'"),
         (["export", "--profile", "smoke"], "is not stored; run `fedcopl-lab reproduce`"),
@@ -195,9 +203,14 @@ def test_a_budget_that_is_over_draws_what_is_committed_and_says_what_stays_unkno
 
 @pytest.mark.parametrize(
     ("option", "value", "saying"),
-    [("--budget", "soon", "write it as 90s, 30m or 2h"), ("--seeds", "every", "write all, or numbers such as 0 1 2")],
+    [
+        ("--budget", "soon", "write it as 90s, 30m or 2h"),
+        ("--seeds", "every", "write all, or numbers such as 0 1 2"),
+        ("--jobs", "-3", "'-3' is no count; write a whole number, 1 or more"),
+        ("--jobs", "0", "'0' is no count"),
+    ],
 )
-def test_what_is_no_time_and_no_seed_is_refused(option, value, saying, capsys):
+def test_what_is_no_time_no_seed_and_no_count_is_refused(option, value, saying, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["reproduce", option, value])
     assert saying in capsys.readouterr().err
@@ -225,15 +238,19 @@ def test_doctor_says_what_is_there_twice_in_one_process(capsys):
     assert "Everything the smoke profile needs is there." in shown
 
 
-def test_doctor_fails_when_the_weights_are_damaged(capsys, monkeypatch):
+def test_doctor_fails_when_the_weights_are_damaged(capsys, monkeypatch, tmp_path):
     import fedcopl_lab.models
+    from fedcopl_lab.models import resnet8
 
     def damaged(name):
         raise lab.FedCoPLError("tiny.safetensors has sha256 0, expected 1; reinstall")
 
     monkeypatch.setattr(fedcopl_lab.models, "load_clip", damaged, raising=False)
+    monkeypatch.setattr(resnet8, "EMBEDDED_FOLDER", tmp_path)
+    resnet8._trained_body.cache_clear()
     assert main(["doctor"]) == 1
-    assert "[NO] weights: tiny" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert all(f"[NO] weights: {name}" in shown for name in ("tiny", "mini-traits", "SAGE's start"))
 
 
 def test_help_teaches_and_loads_no_command():

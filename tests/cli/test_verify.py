@@ -28,6 +28,8 @@ def test_a_difference_is_said_and_fails(capsys, monkeypatch):
     [
         ("fedcopl_main_table1 / FedCopl / β = 0.1", "did you mean"),
         ("fedcopl_main_table1", "there is no cell"),
+        ("all", "write one cell as 'ITEM / ROW / COLUMN'"),
+        ("fedcopl / a / b", "'fedcopl' names several tables and figures"),
         ("fedcopl_main_fig1 / a / b", "has no runs"),
         ("fedcopl_main_table99 / a / b", "unknown item"),
     ],

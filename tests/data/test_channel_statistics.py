@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fedcopl_lab import load_dataset
-from fedcopl_lab.data import channel_statistics, load_manifest
+from fedcopl_lab import FedCoPLError, load_dataset
+from fedcopl_lab.data import channel_statistics, draw_strong, load_manifest, strong_view
 
 CIFAR = ([0.4914, 0.4822, 0.4465], [0.2471, 0.2435, 0.2616])
 
@@ -28,6 +28,18 @@ def test_test_input_is_a_stretched_training_input_under_the_authors_constants():
     """The released code's contrast on CIFAR-10 test images, 1.22 to 1.30 times that of training."""
     train, test = (constants("cifar10", part, "authors")[1] for part in ("train", "test"))
     assert [round(a / b, 2) for a, b in zip(train, test, strict=True)] == [1.22, 1.22, 1.30]
+
+
+@pytest.mark.usefixtures("as_installed")
+def test_an_unknown_word_is_refused():
+    digits = load_dataset("digits")
+    with pytest.raises(FedCoPLError, match="part='val' is unknown; choose one of train, test"):
+        channel_statistics(digits, "val")
+    with pytest.raises(FedCoPLError, match="norm='author' is unknown; choose one of matched, authors"):
+        channel_statistics(digits, "train", "author")
+    draws = draw_strong(2, 8, torch.Generator())
+    with pytest.raises(FedCoPLError, match="cutout='15' is unknown; choose one of 17_inclusive, 16"):
+        strong_view(digits.images[:2], draws, "15")
 
 
 def test_other_sets_are_measured_on_their_training_images():

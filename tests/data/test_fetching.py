@@ -6,8 +6,8 @@ import pytest
 
 from fedcopl_lab import FedCoPLError, configure
 from fedcopl_lab.cli import _machine
-from fedcopl_lab.cli._machine import chosen_device, fetch_missing
-from fedcopl_lab.data import download_of, verify
+from fedcopl_lab.cli._machine import chosen_device, fetch_missing, on_this_machine
+from fedcopl_lab.data import download_of, get, set_folder, state_of, verify
 from fedcopl_lab.models.openai_weights import fetch_weights
 
 CONTENT = b"stands for 338 MB of weights"
@@ -60,6 +60,18 @@ def test_a_sweep_fetches_what_it_needs_after_a_question(published, monkeypatch, 
     assert len(published.requests) == 1
 
 
+@pytest.mark.parametrize("folder", ["chosen", ".cache/clip"])
+def test_weights_that_lie_elsewhere_are_here(published, tmp_path, monkeypatch, folder):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("FEDCOPL_LAB_WEIGHTS", str(tmp_path / "chosen"))
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "ViT-B-32.pt").write_bytes(CONTENT)
+    fetch_missing(CONFIGS)
+    assert not published.requests
+    assert (state_of("ViT-B-32"), state_of("RN50"), verify("ViT-B-32").problems) == ("here", "absent", ())
+    assert get("ViT-B-32", progress=False) == set_folder("ViT-B-32"), "asked for by name it is fetched"
+
+
 def test_what_must_be_placed_by_hand_is_named(own_manifests, capsys):
     fetch_missing([configure("paper", dataset="ucf101", weights="random")])
     assert "by hand" in capsys.readouterr().out
@@ -69,3 +81,4 @@ def test_the_device_is_chosen_for_the_paper_profile_alone(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     assert [chosen_device(None, profile) for profile in ("smoke", "mini", "paper")] == ["cpu", "cpu", "cuda"]
     assert chosen_device("cpu", "paper") == "cpu"
+    assert on_this_machine("cudax")(configure("smoke")).device == "cudax", "no card is asked; the run refuses the name"

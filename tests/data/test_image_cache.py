@@ -143,6 +143,18 @@ def test_a_build_that_was_killed_goes_on(files, tmp_path, decoded):
     assert resumed.sha256 == build(files, tmp_path / "fresh").sha256
 
 
+@pytest.mark.parametrize("size", [None, 0, 150_000])
+def test_pixels_that_were_lost_are_decoded_again(files, tmp_path, decoded, size):
+    first = build(files, tmp_path / "cache")
+    pixels, sha256 = np.array(first.pixels), first.sha256
+    decoded.clear()
+    (first.path / "pixels.u8").unlink() if size is None else os.truncate(first.path / "pixels.u8", size)
+    again = build(files, tmp_path / "cache")
+    assert len(decoded) == (200 - 64 if size else 200)
+    assert again.sha256 == sha256
+    assert np.array_equal(again.pixels, pixels)
+
+
 def test_two_threads_build_once(files, tmp_path, decoded):
     found = []
     both = [threading.Thread(target=lambda: found.append(build(files, tmp_path / "cache"))) for _ in range(2)]

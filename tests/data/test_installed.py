@@ -9,7 +9,7 @@ import pytest
 import fedcopl_lab.data._unpack as unpacking
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.cli import main
-from fedcopl_lab.data import data_root, get, load_dataset, state_of, verify
+from fedcopl_lab.data import data_root, get, load_dataset, load_manifest, read_source, state_of, verify
 
 
 @pytest.fixture
@@ -122,7 +122,26 @@ def test_list_and_where(small_cinic, root, capsys):
     assert "cinic10" in shown
 
 
-def test_nothing_there(root, capsys, own_manifests):
+def test_files_in_the_root_itself_are_locked_there(small_cinic, root):
+    get("cinic10", progress=False)
+    for path in (root / "cinic10").iterdir():
+        path.rename(root / path.name)
+    before = sorted(root.parent.iterdir())
+    assert get("cinic10", progress=False) == root
+    assert sorted(root.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", ["digits", "tiny"])
+def test_what_is_in_the_package_is_not_verified(name, root, capsys):
+    root.mkdir()
+    assert main(["data", "verify", name]) == 2
+    assert f"{name} is part of the package and checked when it is loaded" in capsys.readouterr().err
+    with pytest.raises(FedCoPLError, match="digits is part of the package and has no files"):
+        read_source(load_manifest("digits"))
+
+
+def test_nothing_there(root, capsys, own_manifests, monkeypatch):
+    monkeypatch.setenv("HOME", str(root))
     assert main(["data", "verify"]) == 0
     assert "nothing to check" in capsys.readouterr().out
     assert main(["data", "verify", "cub"]) == 2

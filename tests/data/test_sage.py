@@ -186,6 +186,17 @@ def test_bad_options(options, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.usefixtures("as_installed")
+@pytest.mark.parametrize("wrong", [{"n_clients": 5.0}, {"n_clients": "5"}, {"labelled_per_class": 2.5}, {"seed": 1.5}])
+def test_what_is_no_whole_number_is_refused(wrong):
+    ((name, value),) = wrong.items()
+    with pytest.raises(FedCoPLError, match=f"{name}={value!r} is not valid; expected a whole number"):
+        partition(load_dataset("digits"), "iid", **{"n_clients": 5, "label_fraction": 0.1, **wrong})
+    if name != "labelled_per_class":
+        with pytest.raises(FedCoPLError, match=f"{name}={value!r} is not valid"):
+            partition(load_dataset("digits"), "iid", **{"n_clients": 5, **wrong})
+
+
 class TestFederation:
     @pytest.fixture
     def digits(self):
@@ -196,6 +207,8 @@ class TestFederation:
         assert repr(federation) == (
             "Federation(digits, dirichlet, alpha=1, label_fraction=0.1, 5 clients, seed=1, mode=paper)"
         )
+        few = partition(digits, "iid", 5, label_fraction=0.1, labelled_per_class=4)
+        assert repr(few) == "Federation(digits, iid, labelled_per_class=4, 5 clients, seed=0, mode=paper)"
         held = np.concatenate([shard.train for shard in federation.shards])
         assert sorted(held.tolist()) == digits.train_indices.tolist()
         counts = {part: federation.class_counts(part) for part in ("train", "labelled", "unlabelled")}

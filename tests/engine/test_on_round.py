@@ -12,6 +12,7 @@ from fedcopl_lab import FedCoPLError
 from fedcopl_lab.store import Store, single_numbers
 
 CONFIG = lab.configure("smoke", rounds=3, local_epochs=1, refresh_every=0, n_text=2, n_visual=1)
+ZERO_SHOT = lab.configure("smoke", method="zero-shot")
 
 
 def test_every_row_once_stored_ones_first(store):
@@ -48,8 +49,21 @@ def test_a_callback_that_changes_its_row_changes_nothing_stored(store):
 
 def test_zero_shot_has_one_row(store):
     seen = []
-    lab.run(lab.configure("smoke", method="zero-shot"), store, progress=False, on_round=seen.append)
+    lab.run(ZERO_SHOT, store, progress=False, on_round=seen.append)
     assert [row["round"] for row in seen] == [0]
+
+
+@pytest.mark.filterwarnings("ignore:.*Going on after round 2")
+@pytest.mark.parametrize(("config", "rounds"), [(CONFIG, [1, 2, 3]), (ZERO_SHOT, [0])])
+def test_a_run_that_goes_on_tells_each_round_once(store, monkeypatch, config, rounds):
+    with monkeypatch.context() as patch:
+        patch.setattr("fedcopl_lab.store.Run.finish", lambda run: None)
+        run = lab.run(config, store, progress=False)
+    for path in run.path.glob("state-0003.safetensors"):  # zero-shot has none
+        path.write_bytes(b"")
+    seen = []
+    lab.run(config, store, progress=False, on_round=seen.append)
+    assert [row["round"] for row in seen] == rounds
 
 
 def test_a_refused_round_is_not_told(store):

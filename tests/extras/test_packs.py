@@ -65,6 +65,22 @@ def test_a_replay_is_the_first_label_phase_of_the_run(folder, skew, labeller):
         assert torch.equal(mine.labels, other.labels)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"mode": "authors", "seed": 1},
+        {"scheme": "quantity", "seed": 3, "class_order": "by_number"},
+        {"scheme": "quantity", "mode": "authors", "seed": 2, "fraction": 0.4},
+        {"beta": 0.1, "seed": 4, "min_train": 60, "min_test": 30, "test_split": "same_proportions"},
+        {"seed": 2, "seed_scope": "prompts"},
+    ],
+)
+def test_its_clients_are_those_of_the_run(folder, settings):
+    config = lab.configure("smoke", **settings)
+    setting, clients = PromptSetting.of(config), lab.load_features(folder).clients(config)
+    assert all(torch.equal(clients[k], setting.train_indices(k)) for k in range(config.n_clients))
+
+
 def test_its_table_counts_as_by_hand(folder):
     pack = lab.load_features(folder)
     table = pack.table(["CoPL"], seeds=(3,), n_clients=5, beta=0.1).set_index("labeller")

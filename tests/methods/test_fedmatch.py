@@ -20,6 +20,7 @@ from fedcopl_lab.methods._fedmatch import (
 )
 from fedcopl_lab.methods._recipe import RoundEnd
 from fedcopl_lab.methods._sage_state import SemiState
+from fedcopl_lab.methods._sage_together import Team
 from fedcopl_lab.models import ResNet8
 
 GENERATOR = torch.Generator().manual_seed(9)
@@ -147,6 +148,14 @@ def test_a_step_is_two_descents_written_out(start_task, with_helpers):
     for name, value in task.model.named_parameters():
         whole = sigma[name] + psi[name] if name in psi else sigma[name]
         assert torch.allclose(value, whole, atol=4e-6), name
+
+
+def test_helpers_answer_where_clients_share_a_pass_without_being_stacked(start_task):
+    received = packed(initial_psi(start_task("FedMatch").start, 0.5), "helper 0")
+    tasks = [start_task("FedMatch", k, received=received, begun=True, fedmatch_threshold=0.1) for k in (3, 8)]
+    team = Team(tasks)
+    assert team._stacked == {"model", "sigma", "psi"}
+    assert all(losses["disagreement"] > 0 for losses in team.step([next(task.batches()) for task in tasks]))
 
 
 def test_small_changes_stay_behind_and_the_server_ends_with_what_was_sent(open_tiny, start_task):

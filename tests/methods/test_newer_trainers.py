@@ -9,7 +9,7 @@ from fedcopl_lab import FedCoPLError
 from fedcopl_lab.methods import PromptSetting, open_method
 from fedcopl_lab.methods.prompt_client import initial_prompts
 from fedcopl_lab.paper.items import _fedcopl_columns
-from fedcopl_lab.steps import covariance_classifier
+from fedcopl_lab.steps import covariance_classifier, scorer_of
 
 SMALL = {"dataset": "digits:600", "rounds": 1, "local_epochs": 1, "refresh_every": 0, "seed": 7, "n_text": 4}
 
@@ -165,6 +165,13 @@ def test_clients_in_one_forward_pass_end_as_alone(method):
         one = opened(method, clients_per_forward=together)
         ends.append(one.round(one.initial_state()).state.server["text"])
     torch.testing.assert_close(*ends, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["FedPGP", "FedTPG"])
+def test_a_scorer_that_reads_the_template_is_refused_without_it(method):
+    setting = opened(method).setting
+    with pytest.raises(FedCoPLError, match=f"{method} .* reads the template; pass the template's text"):
+        scorer_of(setting.prompted, setting.config)
 
 
 @pytest.mark.parametrize("method", ["FedPGP", "ClassMeans"])

@@ -67,6 +67,14 @@ def test_it_reads_the_settings_of_the_method_that_it_is_like():
     assert lab.configure("smoke", method="Mine", kappa=3.0, unread="drop").method == "Mine"
 
 
+def test_a_round_is_that_of_the_recipe_registered_last():
+    losses = []
+    for labels in ("few", "all"):
+        register("Mine", Recipe(uses_pool=False, labels=labels), like="FedAvg")
+        losses.append(lab.round(lab.configure("smoke", method="Mine", **SHORT)).row["loss_supervised"])
+    assert losses[0] != losses[1]
+
+
 def test_a_new_version_is_another_run():
     keys = set()
     for version in (1, 2):

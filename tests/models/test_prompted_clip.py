@@ -100,7 +100,7 @@ def test_default_depth_is_all_layers_but_the_last():
         (("a",), {"n_visual": -2}, "n_visual=-2; expected a class, no size below 0"),
         (("zero", "long " * 40 + "name"), {}, r"class name 'long long.*context holds 32"),
         (("zero",), {"n_text": 29}, "'zero' needs 3 tokens"),
-        (NAMES, {"precision": "fp8"}, "precision='fp8' is unknown; choose fp32 or bf16"),
+        (NAMES, {"precision": "fp8"}, "precision='fp8' is unknown; choose one of fp32, bf16"),
     ],
 )
 def test_refuses_sizes_and_names_that_do_not_fit_the_model(names, sizes, message):

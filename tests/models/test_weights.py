@@ -31,7 +31,7 @@ def _small_models(monkeypatch, tmp_path):
         return json.loads(json.dumps(SMALL)) if name in openai_weights.OPENAI_MODELS else real(name)
 
     monkeypatch.setattr(open_clip, "get_model_config", small)
-    monkeypatch.setenv(openai_weights.WEIGHTS_FOLDER, str(tmp_path / "weights"))
+    monkeypatch.setenv("FEDCOPL_LAB_WEIGHTS", str(tmp_path / "weights"))
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "weights").mkdir()
     for cached in (clip._load_openai, clip._random):

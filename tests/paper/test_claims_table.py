@@ -10,7 +10,7 @@ from fedcopl_lab import FedCoPLError
 from fedcopl_lab.paper import TidyRows, judge
 
 ROOT = Path(__file__).resolve().parents[2]
-ARITHMETIC = "Arithmetic: every seed gives the same number, there is nothing to estimate."
+NO_WIDTH = "Every seed gives the same number, so the interval has no width."
 GAINS = {"A": 0.05, "B": 0.0, "C": 0.02}
 ROWS = pd.DataFrame(
     [
@@ -57,6 +57,12 @@ def test_the_documented_examples_run_and_say_what_they_should(capsys, monkeypatc
          "does not hold", -0.05),
         ({"rule": "trend", "read": "-1 * loss", "own": "method=A", "columns": "depth=2 | depth=4"}, "holds", 0.1),
         ({"rule": "range", "own": "method=A", "levels": "depth=2 4", "margin": "0.5"}, "holds", 0.002),
+        ({"rule": "range", "own": "method=A", "levels": "depth=2 4", "margin": "0.5", "scale": "1000"}, "within noise",
+         2.0),
+        ({"rule": "every_case", "part": "row", "rows": "method=A | method=C", "other": "method=B",
+          "columns": "depth=2"}, "holds", 0.05),
+        ({"rule": "trend", "read": "-1 * loss", "rows": "method=A | method=B", "columns": "depth=2 | depth=4",
+          "part": "row"}, "not tested", 0.0),
     ],
 )  # fmt: skip
 def test_each_rule_on_tidy_rows(line, verdict, difference):
@@ -75,7 +81,7 @@ def test_parts_must_all_hold_and_notes_are_told():
     judged = judge(pd.DataFrame([shared | line for line in lines]), TidyRows(ROWS)).iloc[0]
     assert judged["verdict"] == "does not hold"
     assert "accuracy: +0.1 points" in judged["note"]
-    assert judged["note"].endswith(f"15 points above. {ARITHMETIC}")
+    assert judged["note"].endswith(f"15 points above. {NO_WIDTH}")
 
 
 def test_what_is_missing_is_not_tested_and_said():
@@ -86,7 +92,7 @@ def test_what_is_missing_is_not_tested_and_said():
     lacking = verdict_of(read="colour", rule="difference", own="method=A, depth=2")
     assert lacking["note"] == "The stored rows of method=A, depth=2 lack 'colour'."
     partly = verdict_of(rule="every_case", own="method=A", other="method=B", columns="depth=2 | depth=8")
-    assert (partly["verdict"], partly["note"]) == ("holds", f"{ARITHMETIC} Omitted, as not stored: depth=8.")
+    assert (partly["verdict"], partly["note"]) == ("holds", f"{NO_WIDTH} Omitted, as not stored: depth=8.")
 
 
 @pytest.mark.parametrize(
@@ -98,6 +104,11 @@ def test_what_is_missing_is_not_tested_and_said():
         ({"rule": "difference", "own": "width=3"}, "the numbers have no column 'width'"),
         ({"rule": "difference", "read": "accuracy ** 2"}, "expected names with"),
         ({"rule": "difference", "read": "accuracy -"}, "expected names with"),
+        (
+            {"rule": "trend", "rows": "method=A | method=B", "columns": "depth=2 | depth=4"},
+            "takes one line and one row",
+        ),
+        ({"rule": "range", "rows": "method=A", "levels": "depth=2 4"}, "does not read rows; name the run in own"),
     ],
 )
 def test_a_line_that_cannot_be_read_is_refused(line, message):

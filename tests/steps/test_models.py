@@ -45,6 +45,12 @@ def test_average_is_the_weighted_sum_and_counters_are_truncated():
     assert int(mean["norm.num_batches_tracked"]) == 2
 
 
+def test_models_may_come_in_another_order_as_from_a_file():
+    first, second = {"b": torch.zeros(1), "a": torch.ones(1)}, {"a": torch.zeros(1), "b": torch.ones(1)}
+    mean = average_models([first, second], torch.tensor([1, 3]))
+    assert list(mean.items()) == [("b", torch.tensor([0.75])), ("a", torch.tensor([0.25]))]
+
+
 def test_refuses_no_model_and_different_models(refused):
     with refused("0 models", "at least one"):
         average_models([], torch.tensor([1]))

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from fedcopl_lab import widgets
+from fedcopl_lab.extras.bench.widgets import made_up_scores
 from fedcopl_lab.widgets import ThresholdParams
 
 
@@ -137,6 +138,33 @@ def test_a_shorter_run_is_shown_at_its_last_round(history):
     explorer.controls["run"].value = "made up"
     explorer.controls["round"].value = 7
     assert explorer.numbers["round"] == 7
+
+
+def test_a_longer_run_is_shown_at_a_round_that_the_slider_did_not_have(history):
+    explorer = widgets.play_rounds([replace(history, name="short", rows=history.rows[:3]), history])
+    explorer.set(run="made up", round=5)
+    assert (explorer.controls["round"].value, explorer.message) == (5, "")
+    explorer.set(run="short")
+    assert "round=5 is not in short" in explorer.message
+    assert explorer.state == {"run": "made up", "round": 5}
+
+
+def test_a_larger_data_set_has_all_its_clients_and_classes(catalogue):
+    larger = made_up_scores(clients=5, classes=9, images=40)
+    explorer = widgets.explore_allocation([*catalogue.values(), replace(larger, name="larger")])
+    explorer.controls["dataset"].value = "larger"
+    for name, value in (("client", 4), ("label", 8)):
+        explorer.controls[name].value = value
+        assert (explorer.state[name], explorer.controls[name].value, explorer.message) == (value, value, "")
+
+
+def test_what_a_control_cannot_show_is_said(views):
+    explorer = widgets.explore_kappa(views, kappa=500.0)
+    assert explorer.message == "kappa=500.0 is drawn, but its control cannot show it"
+    explorer.set(kappa=4.0)
+    assert explorer.message == ""
+    explorer.set(kappa=400.0)
+    assert explorer.message == "kappa=400.0 is drawn, but its control cannot show it"
 
 
 def test_two_runs_of_one_name_are_both_offered(history):

@@ -12,7 +12,7 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import to_json, write_atomic
-from fedcopl_lab.cli.options import add_profile, add_settings, configured, figures_folder
+from fedcopl_lab.cli.options import add_profile, add_settings, configured, figures_folder, refuse_beside
 from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig, configure, profile_name
 
 
@@ -45,7 +45,7 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
     sage.add_argument("--clients", type=int, metavar="N", help=together)
     sage.add_argument("--method", nargs="+", default=["SAGE"], metavar="NAME", help="with --clients: of which methods")
     sage.add_argument("--exact", action="store_true", help="also tell both forms' distance to a step in float64")
-    sage.set_defaults(command=bench_sage_step)
+    sage.set_defaults(command=bench_sage_step, default_of=sage.get_default)
     widgets = verbs.add_parser(
         "widgets",
         help="how long a move of each explorer takes",
@@ -146,6 +146,9 @@ def bench_prompt_step(options: argparse.Namespace) -> int:
 
 def bench_sage_step(options: argparse.Namespace) -> int:
     """Time the forms that were asked for; write a table and where it comes from."""
+    if options.clients:
+        names = ("device", "width", "dtype", "batch", "unlabelled", "compile", "exact")
+        refuse_beside("--clients", **{name: getattr(options, name) != options.default_of(name) for name in names})
     folder = _prepare(options)
     from fedcopl_lab.extras.bench import bench_sage, bench_together
 

@@ -160,11 +160,11 @@ def _plan_prompts(config: PromptConfig, rates: Rates, shape: Shape, sizes: Sizes
 
 
 def _plan_sage(config: SageConfig, rates: SageRates, sizes: Sizes) -> RunPlan:
-    n_train, n_test, _, side = sizes
-    clients = config.clients_per_round
+    n_train, n_test, n_classes, side = sizes
+    clients, per_class = config.clients_per_round, config.labelled_per_class
     visits = config.rounds * clients
-    everyone = config.label_fraction * n_train if config.labelled_per_class is None else 10 * config.labelled_per_class
-    labelled = max(round(everyone / config.n_clients), 1)  # of a client; ten classes where a number per class is given
+    everyone = config.label_fraction * n_train if per_class is None else n_classes * per_class
+    labelled = max(round(everyone / config.n_clients), 1)  # of a client
     pool = n_train // config.n_clients - (0 if config.labelled_in_pool else labelled)
     recipe = RECIPES[config.method]
     if config.supervised_schedule == "labelled_epochs" and not recipe.uses_pool:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab._card import tf32_in
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_choice
 from fedcopl_lab.engine import keep_freed_memory, profiled
 from fedcopl_lab.extras.bench.flops import SHAPES
 from fedcopl_lab.extras.bench.plain_prompted import PlainPromptedCLIP
@@ -211,8 +211,7 @@ def _time_cell(
 
 def _check(backbones: Sequence[str], classes: Sequence[int], dtypes: Sequence[str], batch: int, repeats: int) -> None:
     for backbone in backbones:
-        if backbone not in SHAPES:
-            raise FedCoPLError(f"backbone {backbone!r} is unknown; choose among {', '.join(SHAPES)}")
+        check_choice("backbone", backbone, SHAPES)
     check_dtypes(dtypes)
     most = len(class_names(1000))
     for count in classes:

@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional as F
 
 from fedcopl_lab._card import tf32_in
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_choice
 
 DTYPES = ("fp32", "bf16")
 
@@ -66,8 +66,7 @@ def hardware_of(device: str) -> str:
 def check_dtypes(dtypes: Sequence[str]) -> None:
     """Refuse types of matrix products that the bench does not know."""
     for dtype in dtypes:
-        if dtype not in (*DTYPES, "tf32"):
-            raise FedCoPLError(f"dtype {dtype!r} is unknown; choose among {', '.join(DTYPES)}, tf32")
+        check_choice("dtype", dtype, (*DTYPES, "tf32"))
 
 
 def check_counts(least: int = 1, **counts: int) -> None:

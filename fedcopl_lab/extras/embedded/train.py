@@ -37,8 +37,6 @@ def train_embedded(
     Raises:
         FedCoPLError: unknown name, fewer than 1 step or epoch, a set that is not there, or a folder that cannot be
             written.
-
-    Notebook: 00_quickstart.
     """
     if name == MINI:
         return _train_mini(Path(out_dir), steps, epochs, progress)

@@ -27,11 +27,8 @@ SETS_OF_PAPER: dict[str, dict[str, Any]] = {
     "CIFAR-100": {"dataset": "cifar100"},
 }
 
-SETS_OF_MINI: dict[str, dict[str, Any]] = {
-    "CIFAR-10": {"dataset": "cifar10:unseen:grey:1500+10000"},
-    "CIFAR-100": {"dataset": "cifar100:unseen:grey:5000+10000"},
-}
-"""The same of the profile ``"mini"``: black-and-white parts of CIFAR that its frozen model never saw."""
+SETS_OF_MINI: dict[str, dict[str, Any]] = {"CIFAR-10": {"dataset": "cifar10:unseen:grey:1500+10000"}}
+"""The same of the profile ``"mini"``: a black-and-white part that its frozen model never saw."""
 
 SETS_OF: dict[str, dict[str, dict[str, Any]]] = {"mini": SETS_OF_MINI, "paper": SETS_OF_PAPER}
 """The data sets of each profile that has several of the paper's."""

@@ -29,6 +29,7 @@ _FEWER_LEVELS = {"smoke": (0.1, 0.3, 0.5, 0.7, 0.9)}  # also levels of the paper
 SHOTS_TRIED = {"smoke": (1, 4, 8, 16, 32, 64, 256)}  # the last leaves no image of the digits out
 _SHOTS = (1, 2, 4, 8, 16, 24)
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
+JOINING = (0.5, 0.8, 1.0)
 _OTHER_CLIPS = {"smoke": ("tiny-p1", "tiny-rn")}  # for ViT-B/16 and RN50
 
 WITH_FPL = with_labels(BASELINES, ("FPL",))
@@ -139,7 +140,7 @@ def _sweep_of(field: str) -> Cells:
 
 def _clients_and_participation(profile: str) -> list[Cell]:
     clients = {f"K = {k}": {"n_clients": k} for k in _CLIENTS.get(profile, (5, 10, 30, 50))}
-    joining = {f"R = {r}": {"participation": r} for r in (0.5, 0.8, 1.0)}
+    joining = {f"R = {rate}": {"participation": rate} for rate in JOINING}
     made: list[Cell] = []
     for name, there in data_columns(profile, {"": ONE_SPLIT["β = 0.1"]}, ("DTD", "RESISC45", "CIFAR-10")).items():
         for swept, columns in (("n_clients", clients), ("participation", joining)):

@@ -27,10 +27,10 @@ BEFORE_TRAINING = ("Zero-shot CLIP", "Prompted, before training")
 """Names of the rows without trained prompts."""
 
 SEEDS = (0, 1, 2, 3, 4)
-"""Seeds of the committed measurements of ranked rows in smoke; each draws its own partition, prompts and batches."""
+"""Seeds of the committed measurements of ranked rows; each draws its own partition, prompts and batches."""
 
 THREE_SEEDS = SEEDS[:3]
-"""Seeds of sweeps, and of all rows in the other profiles: as many as the paper's trials."""
+"""Seeds of sweeps and of what is not ranked: as many as the paper's trials."""
 
 
 @cache

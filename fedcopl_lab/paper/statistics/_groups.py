@@ -4,22 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fedcopl_lab.paper._evidence import Named, Settings, joined
 from fedcopl_lab.paper._stored_runs import StoredRuns
-from fedcopl_lab.paper.items._fedcopl_columns import BASELINES, FEDCOPL, ZERO_SHOT, with_labels
+from fedcopl_lab.paper.items._fedcopl_columns import BASELINES, FEDCOPL, SETS, ZERO_SHOT, with_labels
+from fedcopl_lab.paper.items._fedcopl_runs import JOINING, WITH_FPL
 from fedcopl_lab.paper.items._sage_runs import PARTS, on_analysed_set
 
 SAGE: Settings = {"method": "SAGE"}
 LPL: Settings = {"method": "FixMatch-LPL"}
 ONE_MODEL: Named = {"FixMatch-LPL": LPL, "FixMatch-GPL": {"method": "FixMatch-GPL"}}
 """The rows that SAGE joins: labels of the local, of the global model."""
-
-JOINING = (0.5, 0.8, 1.0)
-WITH_FPL = with_labels(BASELINES, ("FPL",))
-LABELLERS: Named = {
-    "FPL": {"method": "PromptFL", "labeller": "FPL"},
-    "CPL": {"method": "PromptFL", "labeller": "CPL"},
-    "CoPL": {"method": "FedCoPL"},
-}
-"""Runs whose first label phase shows a labeller's labels; before training the trainer does not matter."""
 
 
 ROWS: Mapping[str, Named] = {
@@ -40,9 +32,9 @@ ROWS: Mapping[str, Named] = {
 
 
 def at_tenth(runs: StoredRuns, without: Sequence[str] = ()) -> Named:
-    """The data sets at β = 0.1; a single one without a name."""
+    """The data sets at β = 0.1; one that is none of the paper's has no name."""
     there = {name: own for name, own in runs.sets.items() if name not in without}
-    return {"" if len(there) == 1 else name: {**own, "beta": 0.1} for name, own in there.items()}
+    return {name if name in SETS else "": {**own, "beta": 0.1} for name, own in there.items()}
 
 
 def swept_sets(runs: StoredRuns) -> Named:

@@ -24,8 +24,9 @@ from fedcopl_lab.paper._judge import (
     spearman,
 )
 from fedcopl_lab.paper._stored_runs import StoredRuns
-from fedcopl_lab.paper.items._fedcopl_columns import ALL_SPLITS, TRUE_LABELS
-from fedcopl_lab.paper.statistics._groups import JOINING, LABELLERS, ROWS, at_tenth, swept_sets
+from fedcopl_lab.paper.items._fedcopl_columns import ALL_SPLITS, DIRICHLET, TRUE_LABELS
+from fedcopl_lab.paper.items._fedcopl_runs import JOINING, LABELLERS, LEVELS, MILDER, UPLOADS
+from fedcopl_lab.paper.statistics._groups import ROWS, at_tenth, swept_sets
 from fedcopl_lab.paper.statistics._readers import accuracy, as_floats, client_accuracies, rank_correlation
 
 Row = TypeVar("Row")
@@ -34,13 +35,7 @@ MANY = 25.0
 """Percent of the baselines' cells that counts as many; the paper's own tables have a third."""
 
 OWN_NUMBERS = "Each labeller has its own number of images."
-_LEVELS = (0.1, 0.2, 0.3, 0.4, 0.44, 0.46, 0.48, 0.5, 0.52, 0.54, 0.56, 0.6, 0.7, 0.8, 0.9)
-_FROM_EVEN_TO_SKEWED: Named = {
-    "IID": {"scheme": "iid"},
-    "β = 0.5": {"beta": 0.5},
-    "β = 0.1": {"beta": 0.1},
-    "β = 0.05": {"beta": 0.05},
-}
+_FROM_EVEN_TO_SKEWED: Named = MILDER | DIRICHLET
 
 
 def copl_labels_beat_fpl_and_cpl(runs: StoredRuns) -> Judgement:
@@ -80,8 +75,7 @@ def label_accuracy_falls_with_skew(runs: StoredRuns) -> Judgement:
 
 def wrong_counts_do_no_harm(runs: StoredRuns) -> Judgement:
     """11: accuracy with spoilt uploads minus accuracy with the counts as they are; nothing beyond the margin lost."""
-    kinds = {"each count × (1 ± 0.5)": "half", "all counts equal": "uniform", "clients shuffled": "shuffled"}
-    pairs: dict[str, tuple[Settings, Settings]] = {name: ({"count_noise": kind}, {}) for name, kind in kinds.items()}
+    pairs: dict[str, tuple[Settings, Settings]] = {name: (own, {}) for name, own in UPLOADS.items() if own}
     lost, labels = runs.gaps(accuracy, pairs), runs.gaps(runs.reader("last_labels"), pairs)
     said = ", ".join(f"{name} {values.mean():+.1f}" for name, values in labels.items())
     return judge_parts({name: judge_no_worse(values) for name, values in lost.items()}).with_notes(
@@ -93,7 +87,8 @@ def quantity_as_good_as_dirichlet(runs: StoredRuns) -> Judgement:
     """14: FedCoPL's average under the quantity split minus its average under Dirichlet, against the margin."""
     quantity = pooled(runs.in_columns(accuracy, runs.columns("quantity"), method="FedCoPL"))
     dirichlet = pooled(runs.in_columns(accuracy, runs.columns("β = 0.1", "β = 0.05"), method="FedCoPL"))
-    return judge_equivalence(quantity - dirichlet)
+    error = math.hypot(image_error(quantity), image_error(dirichlet)) / math.sqrt(2)  # each counts as one of a pair
+    return judge_equivalence(with_image_error(quantity - dirichlet, error))
 
 
 def many_baselines_below_zero_shot(runs: StoredRuns) -> Judgement:
@@ -163,16 +158,6 @@ def lead_grows_with_skew(runs: StoredRuns) -> Judgement:
     return judge_every_case(cells, "points a step")
 
 
-def copl_labels_improve_every_trainer(runs: StoredRuns) -> Judgement:
-    """21: CoPL minus FPL for each other trainer, in every column."""
-
-    def gained(trainer: str, there: Settings) -> pd.Series:
-        own, other = ({"method": trainer, "labeller": name, **there} for name in ("CoPL", "FPL"))
-        return runs.gap(accuracy, own, other)()
-
-    return _each(runs, {name: name for name in ("PromptFL", "pFedPrompt", "FedOTP")}, runs.panels(), gained)
-
-
 def baselines_fall_with_clients(runs: StoredRuns) -> Judgement:
     """22: the baselines lose per doubling of the clients, and FedCoPL loses less."""
     per_doubling = partial(_slope, runs, "n_clients", (5, 10, 20, 30, 50), np.log2)
@@ -239,7 +224,7 @@ def one_half_is_near_the_best(runs: StoredRuns) -> Judgement:
     """42: the level that is best on the other seeds minus 0.5, against the margin."""
 
     def gained(field: str, there: Settings) -> pd.Series:
-        table = runs.sweep(accuracy, field, _LEVELS, least=len(_LEVELS), **there)
+        table = runs.sweep(accuracy, field, LEVELS, least=len(LEVELS), **there)
         best = table.mean().drop(0.5).idxmax()
         gap = runs.between(accuracy, field, **there)(best, 0.5)
         return with_image_error(best_of_others(table, 0.5), image_error(gap))

@@ -1,22 +1,29 @@
 """Claims of FedCoPL's paper about prompts and uploads: how far prompts move apart, what is sent and what it tells."""
 
 import math
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from fedcopl_lab.paper._evidence import Named, Rows
+from fedcopl_lab.paper._evidence import Named, Rows, Settings
 from fedcopl_lab.paper._judge import Judgement, case_by_case, judge_difference, judge_every_case, judge_parts, pooled
 from fedcopl_lab.paper._stored_runs import StoredRuns
+from fedcopl_lab.paper.items._fedcopl_runs import EPSILONS
 from fedcopl_lab.paper.statistics._readers import accuracy, as_floats, mean
 
 _NOISE: Named = {
     f"{kind} noise, ε = {epsilon:g}": {"count_noise": kind, "epsilon": epsilon}
     for kind in ("laplace", "gaussian")
-    for epsilon in (0.1, 0.3, 1.0, 3.0, 10.0)
+    for epsilon in EPSILONS
 }
-_REFERENCES = {"from the client's own prompt": "", "from the averaged prompt": "_from_mean"}
+_REFERENCES: Mapping[str, tuple[str, Settings]] = {
+    "from the client's own prompt": ("", {}),
+    "from the averaged prompt": ("_from_mean", {}),
+    "both prompts averaged": ("", {"aggregate": "both"}),
+}
+"""How far text prompts move is counted from one of these; the runs' settings follow."""
 
 
 def text_drifts_more_in_size(runs: StoredRuns) -> Judgement:
@@ -80,14 +87,15 @@ def _for_every_reference(runs: StoredRuns, measure: str, unit: str) -> Judgement
     def difference(ending: str, rows: Rows) -> float:
         return mean(_per_round(rows, measure, ending))
 
-    wanted = {}
-    for name, there in runs.panels().items():
-        for reference, ending in _REFERENCES.items():
-            wanted[f"{reference}, {name}"] = partial(runs.values, partial(difference, ending), **there)
-        both = {**there, "aggregate": "both"}
-        wanted[f"both prompts averaged, {name}"] = partial(runs.values, partial(difference, ""), **both)
-    cells = runs.cells(wanted)
-    return judge_every_case(cells, unit).with_notes(case_by_case(cells, 2))
+    wanted = {
+        reference: {f"{reference}, {name}": partial(runs.values, partial(difference, ending), **there, **own)
+                    for name, there in runs.panels().items()}
+        for reference, (ending, own) in _REFERENCES.items()
+    }  # fmt: skip
+    found = runs.cells({reference: partial(runs.cells, cells, 1) for reference, cells in wanted.items()}, 1)
+    told = {name: values for cells in found.values() for name, values in cells.items()}
+    parts = {reference: judge_every_case(cells, unit) for reference, cells in found.items()}
+    return judge_parts(parts).with_notes(case_by_case(told, 2))
 
 
 def _per_round(rows: Rows, measure: str, ending: str = "", visual: str = "visual") -> list[float]:

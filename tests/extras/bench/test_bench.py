@@ -69,13 +69,13 @@ def test_class_names_differ():
 @pytest.mark.parametrize(
     ("bench", "settings", "change", "saying"),
     [
-        (bench_step, STEP, {"backbones": ["big"]}, "backbone 'big' is unknown"),
-        (bench_step, STEP, {"dtypes": ["fp8"]}, "dtype 'fp8' is unknown"),
+        (bench_step, STEP, {"backbones": ["big"]}, "backbone='big' is unknown"),
+        (bench_step, STEP, {"dtypes": ["fp8"]}, "dtype='fp8' is unknown"),
         (bench_step, STEP, {"classes": [0]}, "classes=0; expected 1 to 220"),
         (bench_step, STEP, {"batch": 0}, "batch=0; expected 1 or more"),
         (bench_step, STEP, {"repeats": 0}, "repeats=0"),
         (bench_step, STEP, {"classes": []}, "nothing to time"),
-        (bench_sage, SAGE, {"dtypes": ["fp8"]}, "dtype 'fp8' is unknown"),
+        (bench_sage, SAGE, {"dtypes": ["fp8"]}, "dtype='fp8' is unknown"),
         (bench_sage, SAGE, {"dtypes": []}, "nothing to time"),
         (bench_sage, SAGE, {"repeats": 0}, "repeats=0; expected 1 or more"),
         (bench_sage, SAGE, {"unlabelled": 1001}, "carry up to 1000"),
@@ -126,6 +126,12 @@ def test_bench_step_writes_table_and_picture_and_goes_on_from_its_table(tmp_path
     assert both[["classes", "device"]].to_numpy().tolist() == [[5, "cpu"], [6, "cpu"]]
     pd.testing.assert_frame_equal(both[:1], first, check_dtype=False)
     assert main([*arguments, "--device", "tpu"]) == main(["bench", "step", "--backbone", "huge"]) == 2
+
+
+def test_steps_of_several_clients_have_sizes_of_their_own(capsys):
+    for ignored in (["--device", "cuda"], ["--width", "1"], ["--compile"], ["--batch", "4"], ["--dtype", "fp32"]):
+        assert main(["bench", "sage", "--clients", "2", *ignored]) == 2
+        assert f"{ignored[0]} would do nothing beside --clients" in capsys.readouterr().err
 
 
 @pytest.mark.long

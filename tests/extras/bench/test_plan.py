@@ -50,6 +50,9 @@ def test_plan_of_sage_counts_steps_images_and_time():
     assert plan.seconds == pytest.approx(plan.steps * 2 + plan.images_scored * 0.01 + visits * 0.5)
     assert plan.flop == plan.steps * 1e9 + plan.images_scored * 1e6
     assert 1e9 < plan.bytes < 2e9
+    config = lab.configure("paper", method="SAGE", labelled_per_class=50, labelled_in_pool=False)
+    few, many = (plan_run(config, SAGE_RATES, sizes=(10_000, 200, n, 32)).steps for n in (10, 100))
+    assert few > many, "labelled_per_class counts the classes at hand"
 
 
 def test_every_run_of_the_paper_profile_fits_a_card(monkeypatch):

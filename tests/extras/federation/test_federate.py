@@ -70,7 +70,7 @@ def test_a_shard_of_stored_runs_says_what_comes_next(tmp_path, capsys, monkeypat
     assert main([*ask, "--shard", "1/2"]) == 0
     told = capsys.readouterr().out
     assert "shard 1/2: " in told
-    assert "`fedcopl-lab reproduce` draws them" in told
+    assert "the same command without --shard draws them" in told
     assert not list(tmp_path.glob("*.html"))
 
 
