@@ -117,6 +117,7 @@ def profiled(work: Callable[[], Any], device: str) -> tuple[int, dict[str, float
         work: what to run; tensors that were there before do not count.
         device: ``"cpu"`` or a CUDA device.
     """
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # torch's profiler talks on stderr
     on_card = device.startswith("cuda")
     activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if on_card else [])
     if on_card:

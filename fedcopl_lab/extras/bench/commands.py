@@ -2,7 +2,6 @@
 
 import argparse
 import itertools
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -196,7 +195,6 @@ def _measured(timings: Iterable[Any]) -> pd.DataFrame:
 
 def _prepare(options: argparse.Namespace) -> Path:
     """Refuse a device that is not here, set the threads that were asked for; the folder for the files."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # torch's profiler talks on stderr
     import torch
 
     from fedcopl_lab.engine import check_device
@@ -250,7 +248,6 @@ def _write(
 
 def plan_runs(options: argparse.Namespace) -> int:
     """Measure this machine for a few seconds, or take a rate, and say what the runs will cost."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # torch's profiler talks on stderr
     import torch
 
     from fedcopl_lab.engine import check_device

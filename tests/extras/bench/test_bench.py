@@ -87,7 +87,7 @@ def test_benches_refuse(bench, settings, change, saying):
         next(bench(**{**settings, **change}))
 
 
-def test_peak_memory_counts_what_is_alive_at_once():
+def test_peak_memory_counts_what_is_alive_at_once_and_the_profiler_is_silent(capfd):
     def work():
         a = torch.ones(250_000)  # 1 MB
         b = a + 1
@@ -97,6 +97,7 @@ def test_peak_memory_counts_what_is_alive_at_once():
     peak, kinds = profiled(work, "cpu")
     assert 2e6 <= peak < 2.2e6
     assert sum(kinds.values()) > 0
+    assert capfd.readouterr().err == ""
 
 
 def test_memory_settings_are_for_glibc_and_can_be_switched_both_ways(monkeypatch):
