@@ -59,14 +59,15 @@ def _gigabytes(device: str) -> float:
     return memory_of(device) / 1e9 if torch.cuda.is_available() else 0.0
 
 
-def _missing(configs: Sequence[RunConfig]) -> list[str]:
-    """Data sets and pretrained weights with a manifest that some runs read and that are not here, or only in part."""
+def _missing(configs: Sequence[RunConfig]) -> dict[str, str]:
+    """Data sets and pretrained weights with a manifest that some runs read -> ``"absent"`` or ``"partly"`` here."""
     from fedcopl_lab.data import known_manifests, split_name, state_of
 
-    sets = {split_name(config.dataset, known_manifests("dataset")).whole for config in configs}
+    known, models = known_manifests("dataset"), known_manifests("weights")
+    sets = {split_name(config.dataset, known).whole for config in configs}
     clips = {config.clip for config in configs if isinstance(config, PromptConfig) and config.weights == "pretrained"}
-    names = sorted(sets & set(known_manifests("dataset"))) + sorted(clips & set(known_manifests("weights")))
-    return [name for name in names if state_of(name) in ("absent", "partly")]
+    states = {name: state_of(name) for name in (*sorted(sets & set(known)), *sorted(clips & set(models)))}
+    return {name: state for name, state in states.items() if state in ("absent", "partly")}
 
 
 def fetch_missing(configs: Sequence[RunConfig], agreed: bool = False) -> None:
@@ -102,11 +103,11 @@ def _agrees() -> bool:
 
 def missing_inputs(configs: Sequence[RunConfig]) -> list[str]:
     """One line for each data set and each model's weights that is not here, with the remedy."""
-    from fedcopl_lab.data import download_of, state_of
+    from fedcopl_lab.data import download_of
 
     lines = []
-    for name in _missing(configs):
-        where = "not here" if state_of(name) == "absent" else "only in part here"
+    for name, state in _missing(configs).items():
+        where = "not here" if state == "absent" else "only in part here"
         kind = download_of(name).kind.replace("dataset", "data set")
         by_hand = "; `fedcopl-lab data where` says where to put it by hand" if kind == "weights" else ""
         lines.append(f"{kind} {name}: {where}; `fedcopl-lab data get {name}`{by_hand}")

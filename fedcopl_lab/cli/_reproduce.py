@@ -75,7 +75,7 @@ def _seconds(text: str) -> float:
 def reproduce(options: argparse.Namespace) -> int:
     """Compute, draw, write, compare; prints where the report is. Of a shard, compute only."""
     start = time.monotonic()
-    profile, ray = profile_name(options.profile), options.engine == "ray" or None
+    profile, ray = profile_name(options.profile), options.engine == "ray"
     if options.committed:
         computing = {name: getattr(options, name) for name in ("dry_run", "seeds", "shard", "jobs", "device", "budget")}
         refuse_beside("--committed", engine=ray, **computing)

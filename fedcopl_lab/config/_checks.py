@@ -72,8 +72,7 @@ def check_fields(settings: Any, name_of: Callable[[str], str] = str) -> None:
             object.__setattr__(settings, field.name, float(value))  # beta=1 and beta=1.0 are one run, one key
         if name in RANGES and not (optional and value is None):
             expected, holds = RANGES[name]
-            holds = holds if number else lambda v: False
-            check(name, value, holds, expected + (", or None" if optional else ""))
+            check(name, value, holds if number else lambda v: False, expected + (", or None" if optional else ""))
 
 
 @lru_cache
