@@ -148,7 +148,7 @@ def _judge_lines(lines: Sequence[Line], runs: Evidence) -> Judgement:
             notes += [_note(line, runs) for line in own]
         elif part == "row":
             one_row = {row: partial(_judge_cells, rule, own, runs, row) for row in _named(own[0]["rows"], runs)}
-            parts |= runs.cells(one_row)
+            parts |= runs.cells(one_row, int(own[0].get("least") or 1))
         elif rule == "range":
             parts |= {joined(part, name): one for line in own for name, one in _ranges(line, runs).items()}
         elif rule in RULES:
@@ -167,7 +167,7 @@ def _judge_cells(rule: str, lines: Sequence[Line], runs: Evidence, only: str = "
             raise FedCoPLError("rule='trend' takes one line and one row; part='row' makes a part of each row")
         return judge_difference(scale * _trend(lines[0], runs, only), unit)
     wanted = {name: compute for line in lines for name, compute in _cells(line, runs, only).items()}
-    found = runs.cells(wanted, int(lines[0].get("least") or 1))
+    found = runs.cells(wanted, 1 if only else int(lines[0].get("least") or 1))
     if rule == "every_case":
         return judge_every_case({name: scale * values for name, values in found.items()}, unit)
     values = scale * pooled(found)

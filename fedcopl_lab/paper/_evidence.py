@@ -147,21 +147,24 @@ class Evidence:
         return self.cells({name: self.gap(read, own, other) for name, (own, other) in pairs.items()}, least)
 
     def lead(self, read: Read, own: Settings, others: Named, **column: Any) -> Callable[[], pd.Series]:
-        """What one run is ahead of the best of several rows whose regime is reached; settings of a row win."""
+        """What one run is ahead of the best of several rows; settings of a row win."""
+        runs = {name: {**row, **column, **row} for name, row in others.items()}  # a row is named first, and wins
+        return self.least({name: self.gap(read, {**own, **column, **own}, run) for name, run in runs.items()})
 
-        def ahead() -> pd.Series:
+    def least(self, leads: Mapping[str, Callable[[], pd.Series]]) -> Callable[[], pd.Series]:
+        """The lead, of several over one row each, that is smallest on average, of rows whose regime is reached."""
+
+        def smallest() -> pd.Series:
             found = dict[str, pd.Series]()
-            runs = {name: {**row, **column, **row} for name, row in others.items()}  # a row is named first, and wins
-            for name, run in runs.items():
+            for name, compute in leads.items():
                 with suppress(RegimeNotReachedError):
-                    found[name] = self.values(read, **run)
+                    found[name] = compute()
             if not found:
-                raise RegimeNotReachedError(f"the regime of {', '.join(others)} is not reached")
-            self.not_reached += [name for name in others if name not in (*found, *self.not_reached)]
-            best = max(found, key=lambda name: float(found[name].mean()))
-            return self.gap(read, {**own, **column, **own}, runs[best])()
+                raise RegimeNotReachedError(f"the regime of {', '.join(leads)} is not reached")
+            self.not_reached += [name for name in leads if name not in (*found, *self.not_reached)]
+            return min(found.values(), key=lambda lead: float(lead.mean()))
 
-        return ahead
+        return smallest
 
     def in_columns(self, read: Read, columns: Named, least: int = 1, **settings: Any) -> dict[str, pd.Series]:
         """The same number in every column whose runs are there; see :meth:`cells`."""

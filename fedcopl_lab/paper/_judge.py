@@ -138,13 +138,13 @@ def judge_parts(parts: Mapping[str, Judgement]) -> Judgement:
 
     *Not tested* if a part is, else *does not hold* if a part does not, else *within noise* if a part is, else *holds*.
     The numbers are those of the first part with that verdict, ``cells`` and ``k_of_m`` count over all parts, and the
-    note states every part.
+    note states every part, each with its own note.
     """
     _some(parts)
     verdicts: tuple[Verdict, ...] = ("not tested", "does not hold", "within noise", "holds")
     verdict = next(word for word in verdicts if any(part.verdict == word for part in parts.values()))
     first = next(part for part in parts.values() if part.verdict == verdict)
-    said = [f"{name}: {part.text or 'no number'} ({part.verdict})." for name, part in parts.items()]
+    said = [f"{name}: {part.text or 'no number'} ({part.verdict}). {part.note}" for name, part in parts.items()]
     tested = [part.p for part in parts.values() if not np.isnan(part.p)]
     return replace(
         first,
@@ -154,7 +154,7 @@ def judge_parts(parts: Mapping[str, Judgement]) -> Judgement:
         parts=dict(parts),
         cells=sum(part.cells for part in parts.values()),
         k_of_m=sum(part.k_of_m for part in parts.values()),
-        note=" ".join(said + [part.note for part in parts.values() if part.note]),
+        note=" ".join(map(str.rstrip, said)),
     )
 
 
@@ -176,20 +176,25 @@ def judge_range(
     means = table.mean()
     best, worst = means.idxmax(), means.idxmin()
     judged = judge_equivalence(gap(best, worst) if gap else table[best] - table[worst], margin, unit)
-    return judged.with_notes(f"Best at {best}, worst at {worst}, of {table.shape[1]} values.")
+    ends = [f"{level:.4g}" if isinstance(level, float) else str(level) for level in (best, worst)]
+    return judged.with_notes(f"Best at {ends[0]}, worst at {ends[1]}, of {table.shape[1]} values.")
 
 
 def best_of_others(settings: pd.DataFrame, reference: Hashable) -> pd.Series:
-    """Per seed, how much the value of a setting that is best on the *other* seeds gains over a reference.
+    """Per seed, how much the value of a setting that is best on the *other* seeds gains over a reference."""
+    return chosen_on_others(settings) - settings.dropna()[reference]
 
-    Choosing on other seeds keeps luck out of it, so it may be negative; NaN for a single seed.
+
+def chosen_on_others(settings: pd.DataFrame) -> pd.Series:
+    """Per seed, the value of the column that is best on the *other* seeds, which keeps luck out of the choice.
+
+    NaN for a single seed.
     """
     table = settings.dropna()
     if len(table) < 2:
         return pd.Series(math.nan, index=table.index, dtype=float)
-    chosen = [table.drop(index=seed).mean().idxmax() for seed in table.index]
-    gained = [table[best][seed] - table[reference][seed] for seed, best in zip(table.index, chosen, strict=True)]
-    return pd.Series(gained, index=table.index, dtype=float)
+    chosen = [table[table.drop(index=seed).mean().idxmax()][seed] for seed in table.index]
+    return pd.Series(chosen, index=table.index, dtype=float)
 
 
 def _between(least: float, most: float, values: pd.Series, margin: float | int, unit: str) -> Judgement:

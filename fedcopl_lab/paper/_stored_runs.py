@@ -49,11 +49,12 @@ class StoredRuns(Evidence):
     def _start(self, closed: Container[Hashable] = ()) -> None:
         super()._start(closed)
         self.stand_in = self.reads_zero_shot = self._without_images = False
-        self._places: dict[Place, None] = {}
+        self._places: dict[str, Place] = {}
 
     def failed_gates(self, letters: str) -> Mapping[Place, Sequence[str]]:
         """The data sets and splits used that do not pass; see :func:`fedcopl_lab.paper.gates`."""
-        return {} if self._gates is None else failed_gates(self._gates, letters, self._places)
+        places = dict.fromkeys(place for key, place in self._places.items() if key in self.keys)
+        return {} if self._gates is None else failed_gates(self._gates, letters, places)
 
     def reader(self, name: str) -> Read:
         """A reader of stored rounds; see ``statistics/_readers.py`` for the names."""
@@ -162,7 +163,7 @@ class StoredRuns(Evidence):
             place = place_of(config)
             if place in self._closed:
                 raise RegimeNotReachedError(f"the regime of {self.named(settings)} is not reached")
-            self._places[place] = None
+            self._places[key] = place
         return key, self._cache[key]
 
     def _config(self, seed: int, settings: Settings) -> RunConfig:

@@ -71,6 +71,28 @@ def test_each_rule_on_tidy_rows(line, verdict, difference):
     assert judged["difference"] == pytest.approx(difference)
 
 
+def test_the_best_of_several_is_told_by_the_seeds_that_both_have():
+    """B has all seeds, C the three hard ones alone: its plain mean is lower, and yet it is ahead of A."""
+    own = {0: 0.50, 1: 0.51, 2: 0.53, 3: 0.90, 4: 0.92}
+    runs = {"A": own, "B": {s: v - 0.02 for s, v in own.items()}, "C": {s: own[s] + 0.03 for s in range(3)}}
+    rows = [{"method": m, "seed": s, "metric": "accuracy", "value": v} for m in runs for s, v in runs[m].items()]
+    judged = verdict_of(pd.DataFrame(rows), rule="difference", own="method=A", other="best of method=B | method=C")
+    assert (judged["verdict"], judged["n_seeds"]) == ("does not hold", 3)
+    assert judged["difference"] == pytest.approx(-0.03)
+
+
+def test_of_parts_that_are_rows_as_many_must_be_there_as_the_line_says():
+    line = {
+        "rule": "every_case",
+        "part": "row",
+        "rows": "method=A | method=D",
+        "other": "method=B",
+        "columns": "depth=2",
+    }
+    assert verdict_of(**line)["verdict"] == "holds"
+    assert verdict_of(**line, least="2")["verdict"] == "not tested"
+
+
 def test_parts_must_all_hold_and_notes_are_told():
     lines = [
         {"part": "accuracy", "read": "accuracy", "rule": "difference"},
@@ -82,6 +104,15 @@ def test_parts_must_all_hold_and_notes_are_told():
     assert judged["verdict"] == "does not hold"
     assert "accuracy: +0.1 points" in judged["note"]
     assert judged["note"].endswith(f"15 points above. {NO_WIDTH}")
+
+
+def test_a_part_s_note_stands_behind_its_numbers():
+    shared = {"number": 1, "claim": "depth hardly matters", "read": "accuracy", "rule": "range", "levels": "depth=2 4"}
+    lines = [shared | {"part": name, "own": f"method={name}", "margin": m} for name, m in (("A", "0.5"), ("B", "0.25"))]
+    note = judge(pd.DataFrame(lines), TidyRows(ROWS)).iloc[0]["note"]
+    for name, margin in (("A", "0.5"), ("B", "0.25")):
+        own = note.partition(f"{name}: ")[2].partition("B: ")[0]
+        assert f"(holds). Margin {margin} points. Best at 4, worst at 2, of 2 values." in own
 
 
 def test_what_is_missing_is_not_tested_and_said():

@@ -219,3 +219,13 @@ def test_a_committed_verdict_whose_regime_is_not_reached_says_so_and_others_stay
     assert found["verdict"].tolist() == ["holds", "regime not reached", "holds", "not tested"]
     assert found["note"][1].startswith("Before. Gate B at digits, β = 0.05: gain with true labels 1 points")
     assert where_reached(found, numbers.assign(profile="smoke"), "smoke").equals(found)
+
+
+def test_a_place_whose_runs_gave_no_number_does_not_speak_for_a_claim(evidence_of) -> None:
+    runs = evidence_of(lambda c: None if (c.method, c.alpha) == ("FixMatch-LPL", 0.5) else [sage_row(1)])
+    runs._gates = pd.DataFrame(columns=GATE_COLUMNS)
+    pairs = {f"α = {alpha}": ({"method": "SAGE", "alpha": alpha}, {"method": "FixMatch-LPL", "alpha": alpha})
+             for alpha in (0.1, 0.5, 1.0)}  # fmt: skip
+    runs.gaps(runs.read("accuracy"), pairs)
+    assert runs.left_out == ["α = 0.5"]
+    assert list(runs.failed_gates("D")) == [("digits", "α = 0.1"), ("digits", "α = 1")]

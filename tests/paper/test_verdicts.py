@@ -66,7 +66,7 @@ def test_an_empty_store_tests_nothing_and_says_why(tmp_path) -> None:
     assert (table["note"] != "").all()
     assert (table["runs"] == "").all()
     by_number = table.set_index("number")["note"]
-    assert by_number[12] == "Needs 3 seeds of zero-shot (beta=0.1); 0 stored."
+    assert by_number[12] == "Needs 3 seeds of FedCoPL (beta=0.1) and zero-shot (beta=0.1); 0 stored."
     assert by_number[16] == "About CUB, which profile smoke does not have."
     assert by_number[46] == "Needs 3 seeds of SAGE (alpha=1.0); 0 stored."
 
@@ -98,7 +98,8 @@ def test_the_best_is_not_judged_while_a_rival_is_missing(evidence_of) -> None:
     runs = evidence_of(lambda c: None if c.method == "pFedPrompt" else everywhere(c))
     line = verdicts("smoke", runs.store, numbers=[12]).iloc[0]
     assert line["verdict"] == "not tested"
-    assert line["note"] == "Needs 3 seeds of pFedPrompt (labeller=FPL, beta=0.1); 0 stored."
+    missing = "pFedPrompt (labeller=FPL, beta=0.1)"
+    assert line["note"] == f"Needs 3 seeds of FedCoPL (beta=0.1) and {missing}; 0 stored."
 
 
 @pytest.mark.parametrize(("stored", "verdict"), [((0, 1), "not tested"), ((0, 1, 4), "holds")])

@@ -9,14 +9,14 @@ from collections.abc import Callable
 
 from fedcopl_lab.paper._judge import Judgement
 from fedcopl_lab.paper._stored_runs import StoredRuns
-from fedcopl_lab.paper.statistics import fedcopl, fedcopl_prompts, sage
+from fedcopl_lab.paper.statistics import fedcopl, fedcopl_prompts, sage, sage_rounds
 
 Statistic = Callable[[StoredRuns], Judgement]
 """Reads stored runs and judges one claim."""
 
 STATISTICS: dict[str, Statistic] = {
     name: function
-    for module in (fedcopl, fedcopl_prompts, sage)
+    for module in (fedcopl, fedcopl_prompts, sage, sage_rounds)
     for name, function in inspect.getmembers(module, inspect.isfunction)
     if function.__module__ == module.__name__ and not name.startswith("_")
 }

@@ -1,12 +1,16 @@
-"""The rows and columns that the table of claims calls by one name."""
+"""The rows and columns that the table of claims calls by one name, and being the best of several rows."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
-from fedcopl_lab.paper._evidence import Named, Settings, joined
+from fedcopl_lab.paper._evidence import Named, NotTestedError, Settings, joined
+from fedcopl_lab.paper._judge import Judgement
 from fedcopl_lab.paper._stored_runs import StoredRuns
 from fedcopl_lab.paper.items._fedcopl_columns import BASELINES, FEDCOPL, SETS, ZERO_SHOT, with_labels
 from fedcopl_lab.paper.items._fedcopl_runs import JOINING, WITH_FPL
 from fedcopl_lab.paper.items._sage_runs import PARTS, on_analysed_set
+from fedcopl_lab.paper.statistics._readers import accuracy
 
 SAGE: Settings = {"method": "SAGE"}
 LPL: Settings = {"method": "FixMatch-LPL"}
@@ -26,7 +30,7 @@ ROWS: Mapping[str, Named] = {
     "FixMatch-LPL and FixMatch-GPL": ONE_MODEL,
     "FixMatch-LPL, FixMatch-GPL and SAGE": {**ONE_MODEL, "SAGE": SAGE},
     "SAGE without a part": {
-        f"minus {name}": row for name, row in PARTS.items() if row["method"] == "SAGE" and name != "SAGE"
+        f"full minus {name}": row for name, row in PARTS.items() if row["method"] == "SAGE" and name != "SAGE"
     },
 }
 
@@ -84,3 +88,28 @@ COLUMNS: Mapping[str, Callable[[StoredRuns], Named]] = {
     "each α": from_even_to_uneven,
     "α = 0.1": lambda runs: {"": on_analysed_set(runs.profile)["α = 0.1"]},
 }
+
+
+def against_rivals(
+    runs: StoredRuns, columns: Named, rivals: Named, judge: Callable[[Mapping[str, Named]], Judgement]
+) -> Judgement:
+    """Judge SAGE against the rivals with enough seeds in each column; *not tested* if it wins and one has too few."""
+    stored = runs.cells({name: partial(_stored, runs, there, rivals) for name, there in columns.items()})
+    judged = judge(stored)
+    absent = {name: [column for column, there in stored.items() if name not in there] for name in rivals}
+    missing = [name if len(where) == len(stored) else f"{name} at {' and '.join(where)}"
+               for name, where in absent.items() if where]  # fmt: skip
+    if not missing or judged.verdict in ("does not hold", "not tested"):
+        return judged
+    there = ", ".join(name for name, where in absent.items() if len(where) < len(stored))
+    return replace(judged, verdict="not tested").with_notes(
+        f"Only over the best of {there} ({judged.verdict}); too few seeds of {', '.join(missing)}."
+    )
+
+
+def _stored(runs: StoredRuns, there: Settings, rivals: Named) -> Named:
+    runs.values(accuracy, **{**there, **SAGE})  # else the column is left out, for the reason raised here
+    found = runs.cells({name: partial(runs.values, accuracy, **{**there, **row}) for name, row in rivals.items()}, 0)
+    if not found:
+        raise NotTestedError("needs 3 seeds of other methods; none has them")
+    return {name: rivals[name] for name in found}

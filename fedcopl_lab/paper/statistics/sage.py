@@ -1,8 +1,7 @@
 """Claims of SAGE's paper that need more than a row of ``statistics.csv``: one function each, named there."""
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -23,19 +22,11 @@ from fedcopl_lab.paper._judge import (
     pooled,
     slopes,
 )
-from fedcopl_lab.paper._sage_reached import WINDOW, Reached, log_speed_up, rounds_to
+from fedcopl_lab.paper._sage_reached import rounds_to
 from fedcopl_lab.paper._sage_rounds import THRESHOLDS
 from fedcopl_lab.paper._stored_runs import StoredRuns
-from fedcopl_lab.paper.items._sage_runs import (
-    REFERENCE,
-    compared_columns,
-    kappas,
-    long_runs,
-    on_analysed_set,
-    rows_of,
-    targets,
-)
-from fedcopl_lab.paper.statistics._groups import LPL, ONE_MODEL, SAGE, from_even_to_uneven
+from fedcopl_lab.paper.items._sage_runs import REFERENCE, compared_columns, kappas, on_analysed_set, rows_of, targets
+from fedcopl_lab.paper.statistics._groups import ONE_MODEL, SAGE, against_rivals, from_even_to_uneven
 from fedcopl_lab.paper.statistics._readers import (
     accuracy,
     accuracy_curve,
@@ -51,8 +42,6 @@ RIVALS: Named = rows_of(name for name in SAGE_METHODS if name not in ("SAGE", RE
 
 PER_STEP = "per step of α"
 """Unit of a trend from α = 1 over 0.5 to 0.1, each one step."""
-
-DOUBLINGS = "doublings of rounds"
 
 
 def trends_hold_at_every_threshold(runs: StoredRuns) -> Judgement:
@@ -176,28 +165,6 @@ def kappa_star_is_best(runs: StoredRuns) -> Judgement:
     ).with_notes(f"κ* has rank {rank} of {len(means)}; the best other is κ = {best:.4g}.")
 
 
-def fewest_rounds(runs: StoredRuns) -> Judgement:
-    """77: log2 of FixMatch-LPL's rounds over SAGE's, to each target at each α."""
-    judged = judge_every_case(_leads_in_rounds(runs), DOUBLINGS)
-    smoothed = pooled(_leads_in_rounds(runs, WINDOW)).mean()
-    never = sum(map(sum, _to_each_target(runs, lambda own, other: own.censored + other.censored).values()))
-    return judged.with_notes(
-        f"A ratio of {2**judged.difference:.2f}; {2**smoothed:.2f} with {WINDOW}-round means."
-        if judged.verdict != "not tested"
-        else "",
-        f"{int(never)} curves never reached a target; each counts as one round after its last.",
-        "Against FixMatch-LPL, as the paper counts.",
-    )
-
-
-def largest_lead_early(runs: StoredRuns) -> Judgement:
-    """78: log2 ratio at the lowest target minus at the highest."""
-    lowest, *_, highest = targets(runs.profile)
-    cells = _leads_in_rounds(runs)
-    early, late = ({n: values for n, values in cells.items() if n.endswith(f"to {t} %")} for t in (lowest, highest))
-    return judge_difference(pooled(early) - pooled(late), DOUBLINGS)
-
-
 def best_with_a_fifth_labelled(runs: StoredRuns) -> Judgement:
     """79: SAGE minus the best other method, in every column with 20 % labels."""
     return _best(runs, 0.2)
@@ -276,55 +243,13 @@ def _leads(runs: StoredRuns, read: Read, columns: Named, rivals: Named) -> dict[
 
 
 def _best(runs: StoredRuns, share: float) -> Judgement:
-    """Best of all needs every rival; that it is not, the rivals with enough seeds may show."""
     columns = compared_columns(runs.profile, share)
-    known = runs.cells({name: partial(_stored_rivals, runs, there) for name, there in columns.items()})
 
-    def judge(read: Read) -> Judgement:
-        leads = {name: runs.lead(read, SAGE, rivals, **columns[name]) for name, rivals in known.items()}
-        return judge_every_case(runs.cells(leads))
+    def judge(stored: Mapping[str, Named]) -> Judgement:
+        def judge_read(read: Read) -> Judgement:
+            leads = {name: runs.lead(read, SAGE, rivals, **columns[name]) for name, rivals in stored.items()}
+            return judge_every_case(runs.cells(leads))
 
-    judged = _with_last_round(judge)
-    absent = {name: [column for column, rivals in known.items() if name not in rivals] for name in RIVALS}
-    missing = [name if len(where) == len(known) else f"{name} at {' and '.join(where)}"
-               for name, where in absent.items() if where]  # fmt: skip
-    if not missing or judged.verdict in ("does not hold", "not tested"):
-        return judged
-    there = ", ".join(name for name, where in absent.items() if len(where) < len(known))
-    return replace(judged, verdict="not tested").with_notes(
-        f"Only over the best of {there} ({judged.verdict}); too few seeds of {', '.join(missing)}."
-    )
+        return _with_last_round(judge_read)
 
-
-def _stored_rivals(runs: StoredRuns, there: Settings) -> Named:
-    """The other methods with enough seeds in a column."""
-    runs.values(accuracy, **{**there, **SAGE})  # else the column is left out, for the reason raised here
-    stored = {name: partial(runs.values, accuracy, **{**there, **row}) for name, row in RIVALS.items()}
-    if not (found := runs.cells(stored, least=0)):
-        raise NotTestedError("needs 3 seeds of other methods; none has them")
-    return {name: RIVALS[name] for name in found}
-
-
-def _leads_in_rounds(runs: StoredRuns, window: int = 1) -> dict[str, pd.Series]:
-    return _to_each_target(runs, lambda own, other: log_speed_up(other, own), window)
-
-
-def _to_each_target(
-    runs: StoredRuns, read: Callable[[Reached, Reached], float], window: int = 1
-) -> dict[str, pd.Series]:
-    """A number from when SAGE and FixMatch-LPL reached each target, at each α."""
-
-    def both(target: int, own: Rows, other: Rows) -> float:
-        return read(_reached(own, target, window), _reached(other, target, window))
-
-    return runs.cells(
-        {
-            f"{column}, to {target} %": runs.paired(partial(both, target), {**SAGE, **there}, {**LPL, **there})
-            for column, there in long_runs(runs.profile).items()
-            for target in targets(runs.profile)
-        }
-    )
-
-
-def _reached(rows: Rows, target: int, window: int = 1) -> Reached:
-    return rounds_to(accuracy_curve(rows), target, min(window, len(rows)))
+    return against_rivals(runs, columns, RIVALS, judge)
