@@ -147,24 +147,23 @@ class Evidence:
         return self.cells({name: self.gap(read, own, other) for name, (own, other) in pairs.items()}, least)
 
     def lead(self, read: Read, own: Settings, others: Named, **column: Any) -> Callable[[], pd.Series]:
-        """What one run is ahead of the best of several rows; settings of a row win."""
-        runs = {name: {**row, **column, **row} for name, row in others.items()}  # a row is named first, and wins
-        return self.least({name: self.gap(read, {**own, **column, **own}, run) for name, run in runs.items()})
+        """What one run is ahead of the best of several rows whose regime is reached; settings of a row win.
 
-    def least(self, leads: Mapping[str, Callable[[], pd.Series]]) -> Callable[[], pd.Series]:
-        """The lead, of several over one row each, that is smallest on average, of rows whose regime is reached."""
+        The best is the row that it is least ahead of, by the mean over the seeds of both.
+        """
 
-        def smallest() -> pd.Series:
+        def ahead() -> pd.Series:
             found = dict[str, pd.Series]()
-            for name, compute in leads.items():
+            for name, row in others.items():
                 with suppress(RegimeNotReachedError):
-                    found[name] = compute()
+                    # a row is named first, and wins
+                    found[name] = self.gap(read, {**own, **column, **own}, {**row, **column, **row})()
             if not found:
-                raise RegimeNotReachedError(f"the regime of {', '.join(leads)} is not reached")
-            self.not_reached += [name for name in leads if name not in (*found, *self.not_reached)]
+                raise RegimeNotReachedError(f"the regime of {', '.join(others)} is not reached")
+            self.not_reached += [name for name in others if name not in (*found, *self.not_reached)]
             return min(found.values(), key=lambda lead: float(lead.mean()))
 
-        return smallest
+        return ahead
 
     def in_columns(self, read: Read, columns: Named, least: int = 1, **settings: Any) -> dict[str, pd.Series]:
         """The same number in every column whose runs are there; see :meth:`cells`."""

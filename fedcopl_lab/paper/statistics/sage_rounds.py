@@ -18,7 +18,7 @@ from fedcopl_lab.paper._judge import (
 from fedcopl_lab.paper._sage_reached import BASE, WINDOW, Reached, log_speed_up, rounds_to
 from fedcopl_lab.paper._stored_runs import StoredRuns
 from fedcopl_lab.paper.items._sage_runs import CONVERGING, long_runs, rows_of, targets
-from fedcopl_lab.paper.statistics._groups import SAGE, against_rivals
+from fedcopl_lab.paper.statistics._groups import LPL, SAGE, against_rivals
 from fedcopl_lab.paper.statistics._readers import accuracy_curve
 
 RIVALS: Named = rows_of(name for name in CONVERGING if name != "SAGE")
@@ -46,8 +46,8 @@ def largest_lead_early(runs: StoredRuns) -> Judgement:
 
 def _over_base(runs: StoredRuns) -> Judgement:
     judged = judge_every_case(_leads(runs), DOUBLINGS)
-    smoothed = pooled(_leads(runs, WINDOW)).mean()
-    never = sum(map(sum, _each_target(runs, _censored, {"method": BASE}).values()))
+    smoothed = pooled(_leads(runs, window=WINDOW)).mean()
+    never = sum(map(sum, _each_target(runs, _censored, LPL).values()))
     return judged.with_notes(
         f"A ratio of {2**judged.difference:.2f}; {2**smoothed:.2f} with {WINDOW}-round means."
         if judged.verdict != "not tested"
@@ -61,20 +61,16 @@ def _over_quickest(runs: StoredRuns, stored: Mapping[str, Named]) -> Judgement:
     everywhere = [name for name in RIVALS if all(name in rivals for rivals in stored.values())]
     if not everywhere:
         raise NotTestedError("needs 3 seeds of another method at every α")
-    leads = {name: pooled(_each_target(runs, _lead, RIVALS[name])) for name in everywhere}
+    leads = {name: pooled(_leads(runs, RIVALS[name])) for name in everywhere}
     return judge_difference(-chosen_on_others(-columns_of(leads)), DOUBLINGS)
-
-
-def _lead(own: Reached, other: Reached) -> float:
-    return log_speed_up(other, own)
 
 
 def _censored(own: Reached, other: Reached) -> float:
     return own.censored + other.censored
 
 
-def _leads(runs: StoredRuns, window: int = 1) -> dict[str, pd.Series]:
-    return _each_target(runs, _lead, {"method": BASE}, window)
+def _leads(runs: StoredRuns, row: Settings = LPL, window: int = 1) -> dict[str, pd.Series]:
+    return _each_target(runs, lambda own, other: log_speed_up(other, own), row, window)
 
 
 def _each_target(
