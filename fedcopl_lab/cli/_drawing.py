@@ -35,6 +35,7 @@ class Drawing:
         self._origins = paper.measured_runs(profile) if self._is_committed else paper.run_table([])
         self._written_at = -_SECONDS_BETWEEN
         self._left = dict[str, set[RunConfig]]()
+        self._further = False  # whether runs came that no item waited for
 
     def wanted(self, item: Item) -> list[RunConfig]:
         """The runs of an item at the seeds that are asked for."""
@@ -56,18 +57,19 @@ class Drawing:
 
     def add(self, config: RunConfig) -> str:
         """Draw the items of which this was the last run; how far it is, in words."""
-        for item in self.items:
-            left = self._left[item.id]
-            if config in left:
-                left.remove(config)
-                if not left and self._draw(item):
-                    self._write()
+        waiting = [item for item in self.items if config in self._left[item.id]]
+        self._further |= not waiting
+        for item in waiting:
+            self._left[item.id].remove(config)
+            if not self._left[item.id] and self._draw(item):
+                self._write()
         return self._told()
 
     def finish(self) -> list[str]:
         """Draw what has changed since and judge the claims; how all of it compares with the committed numbers."""
         for item in self.items:
-            self._draw(item)
+            if self._left[item.id] or self._further:
+                self._draw(item)
         found = paper.verdicts(self.profile, self.store, self.seeds, machine=self.machine)
         judged = paper.judged_here(found, self.profile)
         told = self._compared(judged)

@@ -167,8 +167,12 @@ def holes(draws: StrongDraws, size: int, cutout: str) -> tuple[Tensor, Tensor, T
 class ChannelStatistics:
     """Mean and deviation of each channel, of levels in [0, 1]."""
 
-    mean: Float[Tensor, "3"]  # [3]
-    std: Float[Tensor, "3"]  # [3]
+    mean: Float[Tensor, "channels"]  # [3]
+    std: Float[Tensor, "channels"]  # [3]
+
+    def side_by_side(self, n: int) -> "ChannelStatistics":
+        """Those of n images whose channels lie one after the other."""
+        return ChannelStatistics(self.mean.repeat(n), self.std.repeat(n))
 
     def __repr__(self) -> str:
         return f"ChannelStatistics(mean {self.mean.tolist()}, std {self.std.tolist()})"
@@ -205,8 +209,8 @@ def channel_statistics(
 
 
 def normalise(
-    images: UInt8[Tensor, "n 3 h w"], mean: Float[Tensor, "3"], std: Float[Tensor, "3"]
-) -> Float[Tensor, "n 3 h w"]:
+    images: UInt8[Tensor, "n channels h w"], mean: Float[Tensor, "channels"], std: Float[Tensor, "channels"]
+) -> Float[Tensor, "n channels h w"]:
     """Levels 0..255 to (level / 255 - mean) / std by channel, float32."""
     scale, shift = 1 / (255 * std), -mean / std
     return images.float() * scale[:, None, None] + shift[:, None, None]

@@ -18,7 +18,7 @@ from fedcopl_lab.methods._sage_together import OWN_MODEL, Losses, Team, run_toge
 from fedcopl_lab.methods.protocol import Tensors, grouped, named
 from fedcopl_lab.models import ResNet8, blank_copy, load_values
 from fedcopl_lab.seeding import torch_generator
-from fedcopl_lab.steps import CorrectedLabels, batch_scores, check_logits, in_mode, model_scores
+from fedcopl_lab.steps import CorrectedLabels, check_logits, in_mode
 
 if TYPE_CHECKING:
     from fedcopl_lab.methods._recipe import Recipe
@@ -122,18 +122,16 @@ class LocalTask:
         """The images of the pool that the log reads."""
         return self.setting.images[self.setting.scored_pool(self.client)]
 
-    def update(self, start_scores: Float[Tensor, "n c"]) -> ClientUpdate:
-        """What the round ended with, once ``model`` has taken all its steps.
-
-        Args:
-            start_scores: those that the global model gives to :attr:`reported`.
-        """
+    def finish(self) -> Tensors:
+        """What comes after the last step; the model that is sent."""
         self.recipe.end(self)
         model = copied(self.model.state_dict())
         if self.config.bn == "local":
             self.memory |= named(_OWN, {name: model[name] for name, _ in self.model.named_buffers()})
-        reported = self.reported
-        self.model.eval()
+        return model
+
+    def update(self, model: Tensors, scores: Mapping[str, Tensor]) -> ClientUpdate:
+        """What the round ended with: the model of :meth:`finish`, and scores by their names there."""
         return ClientUpdate(
             model=model,
             sent=self.send,
@@ -141,11 +139,7 @@ class LocalTask:
             momentum=self._momentum(),
             losses={name: float(torch.stack(values).mean()) for name, values in self._losses.items()},
             n_steps=self.n_steps,
-            start_scores=start_scores,
-            end_scores=model_scores(self.model, reported, self.setting.training),
-            start_batch_scores=batch_scores(self.global_model, reported, self.setting.training),
-            end_batch_scores=batch_scores(self.model, reported, self.setting.training),
-            probe_scores=model_scores(self.model, self.setting.images[self.setting.probes], self.setting.testing),
+            **scores,
             noted=self._all_noted(),
         )
 

@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from fedcopl_lab._card import tf32_in
 from fedcopl_lab.methods._batches import Batch
 from fedcopl_lab.models import ResNet8, StackedResNet8, load_values, placed, single_values, stacked_values
-from fedcopl_lab.steps import model_scores
+from fedcopl_lab.steps import batch_scores, model_scores
 
 if TYPE_CHECKING:
     from fedcopl_lab.methods._sage_local_task import LocalTask
@@ -109,7 +109,8 @@ def run_together(tasks: Sequence["LocalTask"]) -> "list[ClientUpdate]":
     the clients' losses has for each client's weights the gradient of its own loss.
 
     Args:
-        tasks: of one round and setting, with equal numbers of steps; the global model is the same for all.
+        tasks: of one round and setting, with equal numbers of steps and of reported images; the global model is the
+            same for all.
     """
     for task in tasks:
         task.begin()
@@ -166,16 +167,36 @@ class Team:
             answers = self._answers(requests)
 
     def updates(self) -> "list[ClientUpdate]":
-        """What each client's round ended with; the global model scores all clients' images in one go."""
-        first, reported = self.tasks[0], [task.reported for task in self.tasks]
-        scores = model_scores(first.global_model, torch.cat(reported), first.setting.training)
-        return [self._update(place, own) for place, own in enumerate(scores.split([len(one) for one in reported]))]
+        """What each client's round ended with."""
+        states = {name: self.models[name].state_dict() for name in self._stacked}
+        models = []
+        for place, task in enumerate(self.tasks):
+            for name, state in states.items():
+                load_values(task.all_models[name], single_values(state, len(self.tasks), place))
+            models.append(task.finish())
+        scores = self._reported(models)
+        return [
+            task.update(model, {name: by_client[place] for name, by_client in scores.items()})
+            for place, (task, model) in enumerate(zip(self.tasks, models, strict=True))
+        ]
 
-    def _update(self, place: int, start_scores: Tensor) -> "ClientUpdate":
-        task = self.tasks[place]
-        for name in self._stacked:
-            load_values(task.all_models[name], single_values(self.models[name].state_dict(), len(self.tasks), place))
-        return task.update(start_scores)
+    def _reported(self, models: Sequence[Mapping[str, Tensor]]) -> dict[str, Sequence[Tensor]]:
+        """Scores of the images that the log reads, by the global model and by the trained ones, for each client."""
+        setting, model, n = self.tasks[0].setting, self.models[OWN_MODEL], len(self.tasks)
+        reported = [task.reported for task in self.tasks]
+        pool, probes = self._side_by_side(reported), self._side_by_side([setting.images[setting.probes]] * n)
+        training, testing = setting.training.side_by_side(n), setting.testing.side_by_side(n)
+        start = model_scores(self.tasks[0].global_model, torch.cat(reported), setting.training)
+        load_values(model, stacked_values([task.start for task in self.tasks]))
+        start_batch = batch_scores(model, pool, training)
+        load_values(model, stacked_values(models))
+        return {
+            "start_scores": start.split(len(pool)),
+            "start_batch_scores": self._apart(start_batch),
+            "end_scores": self._apart(model_scores(model, pool, training)),
+            "end_batch_scores": self._apart(batch_scores(model, pool, training)),
+            "probe_scores": self._apart(model_scores(model, probes, testing)),
+        }
 
     def _answers(self, requests: Sequence[Any]) -> Sequence[Any]:
         first, model = requests[0], self.models[requests[0].model]

@@ -45,16 +45,17 @@ class SageClient(ClientHalf):
 
     @classmethod
     def work_together(cls, clients: Sequence["SageClient"], letters: Sequence[Letter]) -> list[Tensors]:
-        """See :meth:`ClientHalf.work_together`; those that take equally many steps share their passes."""
+        """See :meth:`ClientHalf.work_together`; those with equally many steps and reported images share passes."""
         setting = clients[0].setting
         if len(clients) == 1 or letters[0].kind != "train":
             return super().work_together(clients, letters)
-        by_steps: dict[int, list[int]] = {}
+        alike: dict[tuple[int, int], list[int]] = {}
         for place, one in enumerate(clients):
-            by_steps.setdefault(setting.steps_per_epoch(one.client), []).append(place)
+            sizes = setting.steps_per_epoch(one.client), len(setting.scored_pool(one.client))
+            alike.setdefault(sizes, []).append(place)
         entries: dict[int, Tensors] = {}
         with exact_convolutions():
-            for places in by_steps.values():
+            for places in alike.values():
                 tasks = [clients[place]._task(letters[place]) for place in places]
                 entries |= {place: update_tensors(one) for place, one in zip(places, run_together(tasks), strict=True)}
         return [entries[place] for place in range(len(clients))]

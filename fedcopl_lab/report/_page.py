@@ -49,13 +49,18 @@ _WHEN = {"rounds": ", after the last round", "first": ", first label phase", "la
 
 def render(template: str, **page: Any) -> str:
     """A template of this folder as HTML; every value is escaped, and a name that is missing is an error."""
+    return _environment().get_template(template).render(page)
+
+
+@cache  # as below: the page is written many times
+def _environment() -> Environment:
     folder = resources.files("fedcopl_lab.report")
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         loader=FunctionLoader(lambda name: folder.joinpath(name).read_text(encoding="utf-8")),
     )  # fmt: skip
     environment.globals |= {"symbols": SYMBOLS}
-    return environment.get_template(template).render(page)
+    return environment
 
 
 def write_report(
@@ -114,10 +119,10 @@ def write_report(
         setting=next(settings, Setting(profile, "", "", 0)),
         papers={name: [entry for entry in entries if entry["paper"] == name]
                 for name in order(entry["paper"] for entry in entries)},
-        heads=_heads(items, numbers, profile, verdicts),
+        heads=_heads(entries, verdicts),
         totals=_totals(numbers, runs, profile),
         claims=[] if verdicts is None else claim_tables(verdicts, others),
-        gates=[] if verdicts is None else gate_lines(profile),
+        gates=[] if verdicts is None else _gate_lines(profile),
         discrepancies=paper.discrepancies().to_dict("records"),
         partly_run={name: table.to_dict("records") for name, table in tables.items() if table["not_run"].any()},
         about=[sentence for sentence in differing if sentence.startswith(f"The {profile} ")],
@@ -168,7 +173,7 @@ def drawable(items: Sequence[Item], numbers: pd.DataFrame, profile: str) -> dict
     return {item: lines for item, lines in found.items() if len(lines) or item.reads == "nothing"}
 
 
-_coverage = cache(coverage)
+_coverage, _gate_lines = cache(coverage), cache(gate_lines)
 _drawn: dict[tuple[str, str, bool], tuple[bytes, dict[str, Any]]] = {}
 
 
@@ -204,6 +209,7 @@ def _drawn_entry(item: Item, lines: pd.DataFrame, runs: pd.DataFrame, profile: s
         "picture": _picture(item, lines, profile, Sheet()), "narrow": _picture(item, lines, profile, Sheet("single")),
         "alt": _alternative(item, lines, present), "caption": _caption(item, lines, profile) if present else "",
         "measured": measured_table(item, lines, present), "printed": printed_tables(item, lines),
+        "main": main_table(item, lines, profile) if item.id == _MAIN[paper_of(item)] else None,
         "more": measured_table(item, lines, [metric for metric in there if metric in _FOLDED]),
         "not_run": item.not_run(profile),
         "profiles": [name for name in paper.measured_profiles() if len(paper.measured(name, item.id))],
@@ -273,18 +279,16 @@ def _agreement(lines: pd.DataFrame, profile: str) -> str:
     return agreement_text(found) if len(found) else ""
 
 
-def _heads(
-    items: Sequence[Item], numbers: pd.DataFrame, profile: str, verdicts: pd.DataFrame | None
-) -> list[dict[str, Any]]:
+def _heads(entries: Sequence[dict[str, Any]], verdicts: pd.DataFrame | None) -> list[dict[str, Any]]:
     """The first screen: for each paper its main table in one sentence, and its claims by verdict."""
     by_name = {} if verdicts is None else {table["name"]: table for table in claim_tables(verdicts)}
     cards = []
-    for name in (name for name in PAPERS.values() if name in map(paper_of, items)):
-        main = next((item for item in items if item.id == _MAIN[name]), None)
+    for name in (name for name in PAPERS.values() if any(name == entry["paper"] for entry in entries)):
+        main = next((entry["main"] for entry in entries if entry["paper"] == name and entry["main"]), None)
         table = by_name.get(name, {"counts": [], "judged": [], "untested": []})
         lines = [*table["judged"], *table["untested"]]
         lists = {verdict: [line for line in lines if line["verdict"] == verdict] for verdict in SYMBOLS}
-        cards.append({"name": name, "main": main and main_table(main, numbers, profile), "counts": table["counts"],
+        cards.append({"name": name, "main": main, "counts": table["counts"],
                       "lists": [(verdict, some) for verdict, some in lists.items() if some]})  # fmt: skip
     return cards
 

@@ -15,8 +15,8 @@ IMAGES_PER_FORWARD = 512
 
 @torch.no_grad()
 def model_scores(
-    model: nn.Module, images: UInt8[Tensor, "n 3 h w"], statistics: ChannelStatistics
-) -> Float[Tensor, "n c"]:
+    model: nn.Module, images: UInt8[Tensor, "n channels h w"], statistics: ChannelStatistics
+) -> Float[Tensor, "*clients n c"]:
     """Scores of many images by a model in evaluation mode, in batches of 512; its mode is restored.
 
     Args:
@@ -34,15 +34,15 @@ def model_scores(
     """
     parts = images.split(IMAGES_PER_FORWARD)
     with in_mode(model, training=False):
-        scores = torch.cat([model(normalise(part, statistics.mean, statistics.std)) for part in parts])
-    check_logits(scores)
+        scores = torch.cat([model(normalise(part, statistics.mean, statistics.std)) for part in parts], dim=-2)
+    check_logits(scores.flatten(end_dim=-2))
     return scores
 
 
 @torch.no_grad()
 def batch_scores(
-    model: nn.Module, images: UInt8[Tensor, "n 3 h w"], statistics: ChannelStatistics
-) -> Float[Tensor, "n c"]:
+    model: nn.Module, images: UInt8[Tensor, "n channels h w"], statistics: ChannelStatistics
+) -> Float[Tensor, "*clients n c"]:
     """Scores of some images by a model that normalises them with their own statistics, as it does in training.
 
     Arguments are those of :func:`model_scores`; all images form one batch, and of fewer than two there are no
@@ -60,7 +60,7 @@ def batch_scores(
     with in_mode(model, training=True):
         scores: Tensor = model(normalise(images, statistics.mean, statistics.std))
     torch._foreach_copy_(buffers, before)
-    check_logits(scores)
+    check_logits(scores.flatten(end_dim=-2))
     return scores
 
 
@@ -90,13 +90,11 @@ def recalibrate(model: nn.Module, images: UInt8[Tensor, "n 3 h w"], statistics: 
 
 @contextmanager
 def in_mode(model: nn.Module, training: bool) -> Iterator[None]:
-    """A model in a mode and then back; walking through its modules costs a tenth of a small pass, so only if needed.
+    """A model in a mode and then back.
 
     >>> with in_mode(lab.draw_resnet8(10, channels=4), training=False): pass
     """
     was_training = model.training
-    if was_training != training:
-        model.train(training)
+    model.train(training)
     yield
-    if was_training != training:
-        model.train(was_training)
+    model.train(was_training)

@@ -57,8 +57,8 @@ def test_clients_together_end_as_alone(method, in_float64):
         for found, wanted in ((together.sent, one.sent), (together.memory, one.memory)):
             assert found.keys() == wanted.keys()
             assert all(torch.allclose(found[name], value, rtol=0, atol=1e-11) for name, value in wanted.items())
-        assert torch.allclose(together.end_scores, one.end_scores, rtol=0, atol=1e-9)
-        assert torch.allclose(together.start_batch_scores, one.start_batch_scores, rtol=0, atol=1e-12)
+        for name in ("start_scores", "start_batch_scores", "end_scores", "end_batch_scores", "probe_scores"):
+            assert torch.allclose(getattr(together, name), getattr(one, name), rtol=0, atol=1e-9), name
         if one.noted is not None:
             assert int(one.noted.used.sum()) > 0
             assert torch.equal(together.noted.used, one.noted.used)
@@ -82,6 +82,24 @@ def test_clients_with_fewer_steps_go_apart_and_keep_their_meaning():
     assert {k: update.n_steps for k, update in second.updates.items()} == steps
     assert all(torch.equal(v, second.updates[client].model[n]) for n, v in first.updates[client].model.items())
     assert second.row["n_views"] == first.row["n_views"]
+
+
+def test_a_client_of_whose_pool_fewer_images_are_reported_goes_alone():
+    alone, together = (
+        open_method(config_of(clients_per_forward=n, n_clients=6, participation=0.5, steps_per_epoch=2, n_probe=40))
+        for n in (1, 3)
+    )
+    client = alone.participants(0)[1]
+    for method in (alone, together):
+        shard = method.setting.federation.shards[client]
+        small = Shard(shard.train[:36], shard.test, shard.labelled)
+        shards = tuple(small if k == client else one for k, one in enumerate(method.setting.federation.shards))
+        object.__setattr__(method.setting.federation, "shards", shards)
+    first, second = (method.round(alone.initial_state()) for method in (alone, together))
+    assert sorted({len(update.end_scores) for update in second.updates.values()}) == [36, 40]
+    for name in ("end_distance", "start_batch_entropy", "end_accuracy"):
+        wanted = [value for value in first.row["clients"][name] if value is not None]
+        assert [value for value in second.row["clients"][name] if value is not None] == pytest.approx(wanted, abs=1e-4)
 
 
 def test_a_stack_is_its_models_side_by_side():

@@ -135,6 +135,8 @@ def test_a_blank_copy_is_a_deep_one_that_shares_nothing():
     assert all(torch.equal(expected[name], value) for name, value in second.state_dict().items())
     assert all(expected[name].stride() == value.stride() for name, value in second.state_dict().items())
     assert all(module.training for module in second.modules())
+    assert second.train(False) is second
+    assert not any(module.training for module in second.modules())
     assert all(value.requires_grad for value in second.parameters())
 
 
