@@ -32,7 +32,7 @@ COMMANDS = {
 
 EXAMPLES = """\
 examples:
-  fedcopl-lab reproduce                                   every table and figure of the smoke profile
+  fedcopl-lab reproduce                                   the papers' tables and figures in smoke, one seed
   fedcopl-lab reproduce --items fedcopl_main_table1       one of them
   fedcopl-lab save fedcopl_main_table1 t1 --formats pdf tex --width single
   fedcopl-lab run --method FedCoPL --set beta=0.05        one run with your own setting

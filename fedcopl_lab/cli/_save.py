@@ -9,7 +9,7 @@ from fedcopl_lab.config import profile_name
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of ``save``."""
     parser.description = (
-        "Writes the committed numbers of a table or figure for a paper: vector picture, LaTeX, CSV and a caption."
+        "Writes the committed numbers of a table or figure for a paper: a PDF and its caption, or what --formats names."
     )
     add_profile(parser)
     add = parser.add_argument

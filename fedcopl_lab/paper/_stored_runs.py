@@ -53,7 +53,7 @@ class StoredRuns(Evidence):
 
     def failed_gates(self, letters: str) -> Mapping[Place, Sequence[str]]:
         """The data sets and splits used that do not pass; see :func:`fedcopl_lab.paper.gates`."""
-        places = dict.fromkeys(place for key, place in self._places.items() if key in self.keys)
+        places = sorted({place for key, place in self._places.items() if key in self.keys})
         return {} if self._gates is None else failed_gates(self._gates, letters, places)
 
     def reader(self, name: str) -> Read:

@@ -12,11 +12,11 @@ from fedcopl_lab.paper import Item
 from fedcopl_lab.report._facets import Block, Panel, compose, headline
 from fedcopl_lab.report._marks import aside, error_bars, seed_dots
 from fedcopl_lab.report._words import order
-from fedcopl_lab.report.looks import BY_LEVEL, DASHED, FAINT, INK, Look
+from fedcopl_lab.report.looks import BY_LEVEL, DASHED, INK, Look
 
 
 def theory(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
-    """Eq. 10, distances to the client's classes; Eq. 17 and agreement; entropies; Eq. 16, both sides."""
+    """Eq. 10, distances to the classes of the client's labels; Eq. 17 and agreement; entropies; Eq. 16, both sides."""
     looks = dict(zip(order(lines["column"]), cycle(BY_LEVEL), strict=False))
     of_column = {column: lines[lines["column"] == column] for column in looks}
     cell = ["seed", "y"]  # one line per seed and client, one column per metric
@@ -26,7 +26,7 @@ def theory(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
 
     def moved(axes: Axes) -> None:
         for place, (column, look) in enumerate(looks.items()):
-            for shift, metric in ((-0.15, "start_distance"), (0.15, "end_distance")):
+            for shift, metric in ((-0.15, "start_batch_labelled_distance"), (0.15, "end_batch_labelled_distance")):
                 part = of_column[column]
                 by_seed = part[part["metric"] == metric].groupby("seed")["value"].mean()
                 seed_dots(axes, place + shift + aside(len(by_seed), 0.06), by_seed, look.color)
@@ -51,19 +51,17 @@ def theory(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     def both_sides(axes: Axes, column: str) -> None:
         wide, look = of_client[column], looks[column]
         axes.plot(wide["posterior_entropy"], wide["eq16_right"], **_scattered(look).style)
-        minus = 2 * wide["prior_entropy"] - wide["eq16_right"]
-        axes.plot(wide["posterior_entropy"], minus, look.marker, color=FAINT, markersize=2.5, zorder=1)
         axes.plot([0, highest], [0, highest], color=INK, linewidth=0.8, linestyle=DASHED, zorder=2)
 
     eq17 = (f"Eq. 17: merged model {merged['distance_to_mean']:.2f} from the mean, "
             f"{merged['distance_to_single']:.2f} from one local model")  # fmt: skip
     whole = [
         Panel(moved, "Eq. 10: mean prediction before (hollow) and after (filled) local training",
-              y="distance to the client's classes (total variation)", ends=(0.0, None)),
+              y="distance to its labels' classes (total variation)", ends=(0.0, None)),
         Panel(agreement, eq17, "local models that agree with the merged one", "confidence of the merged model"),
     ]  # fmt: skip
     pairs = ((entropies, "entropy of the client's classes", "mean entropy of its predictions"),
-             (both_sides, "H(p(y|x)), nats", "H(p(y)) + KL, nats (grey: − KL)"))  # fmt: skip
+             (both_sides, "H(p(y|x)), nats", "H(p(y)) + KL, nats"))  # fmt: skip
     split = [Panel(partial(paint, column=name), name, x, y, "both") for paint, x, y in pairs for name in looks]
     dots = {column: replace(look, line="none") for column, look in looks.items()}
     dots |= {"both sides of Eq. 16 equal": Look(INK, line=DASHED, width=0.8)}

@@ -202,3 +202,14 @@ def test_an_alpha_without_its_runs_is_left_out_and_the_others_are_judged(name, m
 def test_kappa_star_without_runs_is_not_tested(judged_by) -> None:
     judged = judged_by("kappa_star_is_best", lambda c: None if c.kappa == KAPPA_STAR else [{"round": 1, "accuracy": 1}])
     assert (judged.verdict, judged.note) == (NOT_TESTED, "Needs 3 seeds of SAGE at κ*.")
+
+
+def test_leads_with_fewer_and_more_labels_are_compared_at_the_alphas_that_both_have(judged_by) -> None:
+    few = 4
+    full = accuracy(lambda c: 60 + is_sage(c) * (9 if c.alpha == 0.1 else 3))
+    judged = judged_by(
+        "lead_independent_of_labels",
+        lambda c: None if (c.alpha, c.labelled_per_class == few) in ((0.1, False), (0.5, False)) else full(c),
+    )
+    assert (judged.verdict, round(judged.difference, 1)) == (YES, 0.0)
+    assert "+3.0 and +3.0 points" in judged.note

@@ -92,7 +92,7 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
     told = "Measures this machine for seconds, then says what all seeds cost: runs, FLOPs, hours, memory; runs nothing."
     parser.description = told
     add_profile(parser)
-    parser.add_argument("--items", nargs="+", metavar="ITEM", help="ids such as fedcopl_main_table1 (default: all)")
+    parser.add_argument("--items", nargs="+", metavar="ITEM", help="ids, or all (default: those of the papers)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
     parser.add_argument("--precision", choices=("fp32", "bf16"), help="of training (default: the run's own)")
     parser.add_argument("--rate", type=float, metavar="GFLOPS", help="another machine's GFLOP/s instead of measuring")

@@ -69,11 +69,10 @@ def entropy_follows(mix_of: str, rows: Rows) -> float:
     return rank_correlation(per_client(rows, "local_entropy"), per_client(rows, mix_of))
 
 
-def eq16_residual(sign: int, rows: Rows) -> float:
-    """Prior entropy plus (or minus) divergence minus posterior entropy (Eq. 16), mean over clients, nats."""
+def eq16_residual(rows: Rows) -> float:
+    """Prior entropy plus divergence minus posterior entropy (Eq. 16), mean over clients, nats."""
     found = client_means(rows)
-    divergence = found["eq16_right"] - found["prior_entropy"]
-    return mean(found["prior_entropy"] + sign * divergence - found["posterior_entropy"])
+    return mean(found["eq16_right"] - found["posterior_entropy"])
 
 
 def eq16_printed_residual(rows: Rows) -> float:
@@ -132,8 +131,7 @@ SAGE_READERS: Mapping[str, Read] = {
     "global_above": partial(above, "global", TAU),
     "entropy_follows_mix": partial(entropy_follows, "mix_entropy"),
     "entropy_follows_labelled": partial(entropy_follows, "labelled_mix_entropy"),  # of the client's labelled images
-    "eq16_residual": partial(eq16_residual, 1),
-    "eq16_residual_with_minus": partial(eq16_residual, -1),
+    "eq16_residual": eq16_residual,
     "eq16_printed_residual": eq16_printed_residual,
     "sure_where_agreed": partial(sure_where, True),
     "sure_elsewhere": partial(sure_where, False),

@@ -31,7 +31,7 @@ def text_drifts_more_in_size(runs: StoredRuns) -> Judgement:
     text, visual = (runs.values(partial(_mean_of, f"move_{part}")) for part in ("text", "visual"))
     return _for_every_reference(runs, "drift", "log ratio").with_notes(
         f"Rounds in which text drifts more: {_share_of_rounds(runs, 'drift'):.0f} %.",
-        f"Mean length of an update: text {text.mean():.3g}, visual {visual.mean():.3g}.",
+        f"Mean length of an update at β = 0.1: text {text.mean():.3g}, visual {visual.mean():.3g}.",
         _by_the_gradient(runs),
     )
 
@@ -125,8 +125,8 @@ def _by_the_gradient(runs: StoredRuns) -> str:
     if text.isna().all():
         return ""
     return (
-        f"Weight decay makes {text.mean():.0f} % of the text prompts' way, {visual.mean():.0f} % of the visual ones'; "
-        f"by the gradient's part alone text minus visual is {runs.values(difference).mean():+.2f}."
+        f"There weight decay makes {text.mean():.0f} % of the text prompts' way, {visual.mean():.0f} % of the visual "
+        f"ones'; by the gradient's part alone text minus visual is {runs.values(difference).mean():+.2f}."
     )
 
 

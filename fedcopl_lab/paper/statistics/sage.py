@@ -176,11 +176,12 @@ def best_with_a_tenth_labelled(runs: StoredRuns) -> Judgement:
 
 
 def lead_independent_of_labels(runs: StoredRuns) -> Judgement:
-    """81: SAGE's lead at 10 % labels minus its lead at 20 %, over the better of the one-model rows."""
+    """81: SAGE's lead at 10 % labels minus its lead at 20 %, over the better of the one-model rows, at the same α."""
 
     def leads(read: Read) -> list[pd.Series]:
-        both = [compared_columns(runs.profile, share) for share in (0.1, 0.2)]
-        return [pooled(_leads(runs, read, columns, ONE_MODEL)) for columns in both]
+        both = [_leads(runs, read, compared_columns(runs.profile, share), ONE_MODEL) for share in (0.1, 0.2)]
+        common = both[0].keys() & both[1].keys()
+        return [pooled({name: one[name] for name in one if name in common}) for one in both]
 
     first, second = (float(values.mean()) for values in leads(last_five))
     return _with_last_round(lambda read: judge_equivalence(minus(*leads(read)))).with_notes(

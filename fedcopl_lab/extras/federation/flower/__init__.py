@@ -36,5 +36,5 @@ def need(module: str) -> Any:
         if error.name is None or error.name.split(".")[0] != package:
             raise
         raise FedCoPLError(
-            f"{package} is not installed; it comes with the extra: pip install 'fedcopl-lab[cluster]'"
+            f"{package} is not installed; it comes with the extra: pip install '.[cluster]' in a checkout"
         ) from error
