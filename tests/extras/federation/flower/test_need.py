@@ -10,7 +10,7 @@ from fedcopl_lab.extras.federation.flower import need
 
 def test_a_missing_package_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(FedCoPLError, match=r"ray is not installed.*pip install 'fedcopl-lab\[cluster\]'"):
+    with pytest.raises(FedCoPLError, match=r"ray is not installed.*pip install '\.\[cluster\]'"):
         need("ray")
 
 
