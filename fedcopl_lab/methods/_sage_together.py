@@ -183,20 +183,14 @@ class Team:
     def _reported(self, models: Sequence[Mapping[str, Tensor]]) -> dict[str, Sequence[Tensor]]:
         """Scores of the images that the log reads, by the global model and by the trained ones, for each client."""
         setting, model, n = self.tasks[0].setting, self.models[OWN_MODEL], len(self.tasks)
-        reported = [task.reported for task in self.tasks]
-        pool, probes = self._side_by_side(reported), self._side_by_side([setting.images[setting.probes]] * n)
-        training, testing = setting.training.side_by_side(n), setting.testing.side_by_side(n)
-        start = model_scores(self.tasks[0].global_model, torch.cat(reported), setting.training)
-        load_values(model, stacked_values([task.start for task in self.tasks]))
-        start_batch = batch_scores(model, pool, training)
-        load_values(model, stacked_values(models))
-        return {
-            "start_scores": start.split(len(pool)),
-            "start_batch_scores": self._apart(start_batch),
-            "end_scores": self._apart(model_scores(model, pool, training)),
-            "end_batch_scores": self._apart(batch_scores(model, pool, training)),
-            "probe_scores": self._apart(model_scores(model, probes, testing)),
-        }
+        pool, training = self._side_by_side([task.reported for task in self.tasks]), setting.training.side_by_side(n)
+        probes, testing = self._side_by_side([setting.images[setting.probes]] * n), setting.testing.side_by_side(n)
+        scores = {}
+        for when, states in (("start", [task.start for task in self.tasks]), ("end", models)):
+            load_values(model, stacked_values(states))
+            scores[f"{when}_scores"] = self._apart(model_scores(model, pool, training))
+            scores[f"{when}_batch_scores"] = self._apart(batch_scores(model, pool, training))
+        return scores | {"probe_scores": self._apart(model_scores(model, probes, testing))}
 
     def _answers(self, requests: Sequence[Any]) -> Sequence[Any]:
         first, model = requests[0], self.models[requests[0].model]

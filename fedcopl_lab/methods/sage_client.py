@@ -49,15 +49,16 @@ class SageClient(ClientHalf):
         setting = clients[0].setting
         if len(clients) == 1 or letters[0].kind != "train":
             return super().work_together(clients, letters)
+        tasks = [client._task(letter) for client, letter in zip(clients, letters, strict=True)]
         alike: dict[tuple[int, int], list[int]] = {}
-        for place, one in enumerate(clients):
-            sizes = setting.steps_per_epoch(one.client), len(setting.scored_pool(one.client))
+        for place, task in enumerate(tasks):
+            sizes = setting.steps_per_epoch(task.client), len(task.reported)
             alike.setdefault(sizes, []).append(place)
         entries: dict[int, Tensors] = {}
         with exact_convolutions():
             for places in alike.values():
-                tasks = [clients[place]._task(letters[place]) for place in places]
-                entries |= {place: update_tensors(one) for place, one in zip(places, run_together(tasks), strict=True)}
+                updates = run_together([tasks[place] for place in places])
+                entries |= {place: update_tensors(one) for place, one in zip(places, updates, strict=True)}
         return [entries[place] for place in range(len(clients))]
 
     def reply(self, letter: Letter, entry: Mapping[str, Tensor]) -> Answer:

@@ -114,12 +114,13 @@ def write_report(
     others = {name: paper.measured_claims(name) for name in profiles if name != profile}
     settings = (entry["setting"] for entry in entries if entry["setting"].dataset)
     differing = order(sentence for item in items for sentence in paper.differences(item, profile))
+    papers = {name: [entry for entry in entries if entry["paper"] == name]
+              for name in order(entry["paper"] for entry in entries)}  # fmt: skip
     page = render(
         "page.html.j2", profile=profile, note=note, profiles=profiles, has_verdicts=verdicts is not None,
         setting=next(settings, Setting(profile, "", "", 0)),
-        papers={name: [entry for entry in entries if entry["paper"] == name]
-                for name in order(entry["paper"] for entry in entries)},
-        heads=_heads(entries, verdicts),
+        papers=papers,
+        heads=_heads(papers, verdicts),
         totals=_totals(numbers, runs, profile),
         claims=[] if verdicts is None else claim_tables(verdicts, others),
         gates=[] if verdicts is None else _gate_lines(profile),
@@ -279,12 +280,12 @@ def _agreement(lines: pd.DataFrame, profile: str) -> str:
     return agreement_text(found) if len(found) else ""
 
 
-def _heads(entries: Sequence[dict[str, Any]], verdicts: pd.DataFrame | None) -> list[dict[str, Any]]:
+def _heads(papers: Mapping[str, list[dict[str, Any]]], verdicts: pd.DataFrame | None) -> list[dict[str, Any]]:
     """The first screen: for each paper its main table in one sentence, and its claims by verdict."""
     by_name = {} if verdicts is None else {table["name"]: table for table in claim_tables(verdicts)}
     cards = []
-    for name in (name for name in PAPERS.values() if any(name == entry["paper"] for entry in entries)):
-        main = next((entry["main"] for entry in entries if entry["paper"] == name and entry["main"]), None)
+    for name in (name for name in PAPERS.values() if name in papers):
+        main = next((entry["main"] for entry in papers[name] if entry["main"]), None)
         table = by_name.get(name, {"counts": [], "judged": [], "untested": []})
         lines = [*table["judged"], *table["untested"]]
         lists = {verdict: [line for line in lines if line["verdict"] == verdict] for verdict in SYMBOLS}

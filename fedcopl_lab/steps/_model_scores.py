@@ -20,7 +20,7 @@ def model_scores(
     """Scores of many images by a model in evaluation mode, in batches of 512; its mode is restored.
 
     Args:
-        model: the model.
+        model: the model, or several in one, whose images lie side by side as channels.
         images: uint8 images on the model's device, [n, 3, h, w].
         statistics: what to normalise with, on the same device.
 
