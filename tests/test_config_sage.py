@@ -36,8 +36,7 @@ def test_a_setting_that_a_method_does_not_read_is_refused(method):
 
 
 def test_settings_and_readers_name_fields_and_methods():
-    names = {field.name for field in dataclasses.fields(SageConfig)}
-    assert set(READERS) <= names
+    assert set(READERS) <= {field.name for field in dataclasses.fields(SageConfig)}
     assert all(set(readers) <= set(SAGE_METHODS) for readers in READERS.values())
     assert setting_names(SageConfig) == {"profile", "method", *types_of(SageConfig)}
     assert setting_names() >= {"kappa", "q_conf", "seed"}

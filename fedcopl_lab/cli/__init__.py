@@ -60,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def entry() -> NoReturn:
     """What the shell calls: after Ctrl-C the process ends at once, since an orderly exit can take seconds."""
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # read when torch is loaded; its profiler warns
     try:
         try:
             status = main()

@@ -154,8 +154,7 @@ def _class_draws(
                 mask = piles.below_even_share if piles.below_even_share.any() else everyone
                 counts = floor_counts(dirichlet_shares("alpha", alpha, [mask], stream)[0], len(images))
             else:
-                shares = stream.dirichlet(np.full(n_clients, alpha))
-                counts = largest_remainder_counts(shares, len(images))
+                counts = largest_remainder_counts(stream.dirichlet(np.full(n_clients, alpha)), len(images))
             piles.deal(images, counts)
         return [piles.lists()]
 

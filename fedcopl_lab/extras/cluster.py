@@ -21,7 +21,7 @@ from tqdm.auto import tqdm
 
 from fedcopl_lab._errors import FedCoPLError, StoreError
 from fedcopl_lab._identity import key_of
-from fedcopl_lab.config import PromptConfig, RunConfig, config_from
+from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig, config_from
 from fedcopl_lab.engine import POLL_SECONDS, import_methods, in_order, modules_of_methods, n_rounds, run, show_stored
 from fedcopl_lab.extras.bench import plan_run
 from fedcopl_lab.extras.federation.flower import need
@@ -35,7 +35,7 @@ _LOOK_EVERY = 0.5  # seconds
 RETRIES = 3
 """Times that a run is started again after its worker was lost."""
 
-_UNPLANNED_BYTES = 2e9  # a run whose memory is not planned; a smoke run of SAGE takes 0.7 GB
+_UNPLANNED_BYTES = 2e9  # a run whose memory is not planned, or whose tensors are on a card that may not be here
 
 
 def run_claimed(config: RunConfig, root: Path, patience: float = PATIENCE) -> Run:
@@ -177,7 +177,7 @@ def needs_of(config: RunConfig) -> Needs:
     1
     """
     memory = _UNPLANNED_BYTES
-    if isinstance(config, PromptConfig):
+    if isinstance(config, PromptConfig | SageConfig) and config.device == "cpu":
         with suppress(FedCoPLError):  # a model or data set whose cost is not counted
             memory = plan_run(config, repeats=1).bytes
     return Needs(config.threads, int(config.device.startswith("cuda")), int(memory))

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from fedcopl_lab.methods._label_phase import LabelPhase, counts_by_stage
+from fedcopl_lab.methods._label_phase import LabelPhase, phase_counts
 from fedcopl_lab.methods._prompt_setting import PromptSetting
 from fedcopl_lab.methods._prompt_state import FederationState
 from fedcopl_lab.steps import (
@@ -38,7 +38,7 @@ def label_report(phase: LabelPhase, setting: PromptSetting) -> dict[str, Any]:
     candidate classes and the share of images whose true class is among them, [K], of a labeller that has them.
     """
     true = [setting.dataset.labels[setting.train_indices(k)] for k in range(len(phase.labels))]
-    counts = {name: one.tolist() for name, one in counts_by_stage(phase, true).items()}
+    counts = {name: one.tolist() for name, one in phase_counts(phase, true).items()}
     report: dict[str, Any] = {"true": counts["true"]}
     for name, stage in (("predicted", "predicted"), ("selected", "selected"), ("filtered", "kept")):
         if stage in counts:

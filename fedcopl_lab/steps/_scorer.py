@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, overload
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -175,13 +175,7 @@ class Scorer:
         """Whether images are compared patch by patch."""
         return self.config.method == "FedOTP"
 
-    @overload
-    def images(self, images: Tensor, visual_prompt: Tensor) -> Tensor: ...
-
-    @overload
-    def images(self, images: Sequence[Tensor], visual_prompt: Tensor) -> list[Tensor]: ...
-
-    def images(self, images: Tensor | Sequence[Tensor], visual_prompt: Tensor) -> Tensor | list[Tensor]:
+    def images(self, images: Tensor | Sequence[Tensor], visual_prompt: Tensor) -> Any:
         """The image half: unit features, [B, d], or of every patch, [B, M, d]; or a list for K stacked prompts."""
         encode = self.prompted.patch_features if self.reads_patches else self.prompted.image_features
         return encode(images, visual_prompt)
@@ -229,7 +223,8 @@ class Scorer:
 
     def _remembered(self, images: ImageRows, visual_prompt: Tensor) -> Tensor:
         """Features of a client's images: a round starts with the prompt that the last one was tested with."""
-        key = tuple(values.detach().cpu().numpy().tobytes() for values in (images.rows, visual_prompt))
+        arrays = [values.detach().cpu().numpy().tobytes() for values in (images.rows, visual_prompt)]
+        key = (*arrays, bytes([torch.backends.cuda.matmul.allow_tf32]))  # training may use TF32, a test does not
         memory = _REMEMBERED.setdefault(self.prompted, {})
         whole, features = memory.pop(key, (None, None))
         if whole is not images.whole or features is None:

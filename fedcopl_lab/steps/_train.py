@@ -1,7 +1,7 @@
 """Step 5: local updates of prompts on pseudo-labelled images, for one client or several in one pass."""
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -15,32 +15,6 @@ from fedcopl_lab.steps._scorer import ImageRows, Scorer, scorer_of
 from fedcopl_lab.steps._select import PseudoLabels
 
 
-@overload
-def train_round(
-    prompted: PromptedCLIP,
-    shard_images: Float[Tensor, "n *image"] | ImageRows,
-    pseudo_labels: PseudoLabels,
-    state: PromptState,
-    *,
-    config: PromptConfig,
-    generator: torch.Generator,
-    template: Tensor | None = None,
-) -> LocalUpdate: ...
-
-
-@overload
-def train_round(
-    prompted: PromptedCLIP,
-    shard_images: Sequence[Float[Tensor, "_ *image"] | ImageRows],
-    pseudo_labels: Sequence[PseudoLabels],
-    state: Sequence[PromptState],
-    *,
-    config: PromptConfig,
-    generator: Sequence[torch.Generator],
-    template: Tensor | None = None,
-) -> list[LocalUpdate]: ...
-
-
 def train_round(
     prompted: PromptedCLIP,
     shard_images: Float[Tensor, "n *image"] | ImageRows | Sequence[Float[Tensor, "_ *image"] | ImageRows],
@@ -50,7 +24,7 @@ def train_round(
     config: PromptConfig,
     generator: torch.Generator | Sequence[torch.Generator],
     template: Float[Tensor, "c d"] | None = None,
-) -> LocalUpdate | list[LocalUpdate]:
+) -> Any:
     """Train one client's prompts for a round with SGD and cross-entropy (Eq. 5, supplement Alg. 1).
 
     With a list of clients, their batches share one forward and backward pass: each client's own mean loss,
@@ -67,6 +41,9 @@ def train_round(
         config: method, epochs, batch size, optimiser and schedule.
         generator: draws the order of the images in each epoch.
         template: the template's unit text features, [C, d]; for text that is not trained, and for FedPGP, FedTPG, …
+
+    Returns:
+        A :class:`LocalUpdate`, or a list of them for a list of clients.
 
     Raises:
         FedCoPLError: nothing was selected, lists of different lengths, or the loss is no longer a number.

@@ -117,7 +117,7 @@ class ThresholdScene(Scene[ThresholdParams]):
         if previous is not None and (previous.dataset, previous.client) == (params.dataset, client):
             before = filter_confident(logits, previous.q_conf, previous.q_ent).kept
         stages = ("true", "kept", "selected", "selected_right")
-        true, kept, selected, right = (getattr(counts, stage)[client].numpy() for stage in stages)
+        true, kept, selected, right = (counts[stage][client].numpy() for stage in stages)
         return SimpleNamespace(
             built_for=scores.class_names, client=client,
             odds=log_odds(logits).clamp(-4, 37).numpy(),
@@ -125,7 +125,7 @@ class ThresholdScene(Scene[ThresholdParams]):
             dots=[mask.numpy() for mask in (~now & ~before, now & before, now & ~before, before & ~now)],
             tau1=filtered.confidence_threshold, tau2=filtered.entropy_threshold, fallback=filtered.fallback,
             true=true, kept=kept, quota=phase.quota[client].numpy(), selected=selected, right=right,
-            accuracies={stage: counts.accuracy(stage) for stage in _STAGES},
+            accuracies={s: counts[f"{s}_right"].sum(dim=1).double() / counts[s].sum(dim=1) for s in _STAGES},
             distance=heterogeneity(true[None], kept[None]).train_test_variation,
         )  # fmt: skip
 

@@ -139,8 +139,7 @@ def test_what_holds_for_every_draw(n_clients, alpha, scheme, mode, fraction, see
             sizes = [len(getattr(s, part)) for s in shards]
             assert max(sizes) - min(sizes) <= 1
     np.random.seed(seed + 1)  # noqa: NPY002
-    again = draw()
-    assert sha256(shards) == sha256(again)
+    assert sha256(shards) == sha256(draw())
 
 
 def test_seeds_and_modes_differ():

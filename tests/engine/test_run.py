@@ -97,8 +97,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(tmp_path, power_cut, chang
     whole = lab.run(config, Store(tmp_path / "whole"), progress=False)
     broken = Store(tmp_path / "broken")
     power_cut(config, broken, stop_after)
-    resumed = lab.run(config, broken, progress=False)
-    assert promised_bytes(resumed) == promised_bytes(whole)
+    assert promised_bytes(lab.run(config, broken, progress=False)) == promised_bytes(whole)
 
 
 def test_thread_count_of_the_caller_is_left_alone(store):
@@ -159,8 +158,7 @@ def test_label_counts_of_a_phase_add_up(short_run):
     assert [sum(counts) for counts in phase["true"]] == [len(part) for part in train]
     for chosen, right, quota in zip(phase["selected"], phase["selected_correct"], phase["quota"], strict=True):
         assert all(r <= s <= q for r, s, q in zip(right, chosen, quota, strict=True))
-    allocated = lab.allocate(torch.tensor(phase["filtered"])).quota
-    assert allocated.tolist() == phase["quota"]
+    assert lab.allocate(torch.tensor(phase["filtered"])).quota.tolist() == phase["quota"]
 
 
 def test_participation_draws_the_stated_number_of_clients(store):

@@ -93,8 +93,7 @@ def test_the_last_fifth_of_the_rounds_has_its_own_learning_rate(method, complete
 def test_batches_come_from_the_right_images_without_replacement():
     task = task_of(config_of(), client=5)
     batches = drawn(task)
-    own = set(task.pool.tolist())
-    assert set(task.labelled.tolist()) <= own
+    assert set(task.labelled.tolist()) <= set(task.pool.tolist())
     places = [batch.places.tolist() for batch in batches]
     for first in (0, 3):  # three whole batches of 16 fit into 60 images
         whole = [place for batch in places[first : first + 3] for place in batch]

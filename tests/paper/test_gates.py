@@ -154,8 +154,7 @@ def passing_c(table):
 
 
 def test_a_claim_is_judged_in_the_splits_that_pass_alone(gated) -> None:
-    all_pass = passing_c(gate_b(**dict.fromkeys(SKEWS, 0.1)))
-    line = gated(all_pass, 12)
+    line = gated(passing_c(gate_b(**dict.fromkeys(SKEWS, 0.1))), 12)
     assert (line["verdict"], line["cells"]) == ("holds", 2)
     assert "ate" not in line["note"].replace("label skews", "")
     line = gated(passing_c(gate_b(**{"β = 0.1": 0.1, "β = 0.05": 0.01})), 12)

@@ -57,8 +57,7 @@ def test_sampling_distance_is_what_drawing_gives() -> None:
 def test_label_accuracy_is_the_mean_over_clients_that_have_labels() -> None:
     phase = label_phase(selected=[[6, 2], [0, 0], [1, 1]]) | {"selected_correct": [[3, 1], [0, 0], [1, 1]]}
     assert label_accuracy(phase) == pytest.approx((50 + 100) / 2)
-    empty = label_phase(selected=[[0, 0]])
-    assert math.isnan(label_accuracy(empty))
+    assert math.isnan(label_accuracy(label_phase(selected=[[0, 0]])))
 
 
 def test_shares_of_nothing_are_gaps() -> None:

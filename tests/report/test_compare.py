@@ -68,8 +68,7 @@ def test_paper_mini_and_smoke_stand_in_columns_of_their_own(made_up, monkeypatch
     for own in alone.values():
         for column in own.columns:
             pd.testing.assert_series_equal(wide.loc[own.index, column], own[column], check_dtype=False)
-    starts = {"Zero-shot CLIP", "Prompted, before training"}
-    assert starts < set(wide.index)
+    assert {"Zero-shot CLIP", "Prompted, before training"} < set(wide.index)
     mini = wide.xs(("mini", "mean"), axis=1, level=("profile", "statistic"))
     assert mini.loc["Zero-shot CLIP"].isna().all()
     monkeypatch.setattr(_compare, "measured", lambda _, item: made_up("fedcopl_main_table6").query("item == @item"))

@@ -42,8 +42,7 @@ def test_means_of_the_clients(everywhere):
 
 
 def test_global_is_every_model_on_every_test_image():
-    union = [7, 1, 2, 4]
-    expected = np.mean([slow_accuracy(k, union) for k in range(3)])
+    expected = np.mean([slow_accuracy(k, [7, 1, 2, 4]) for k in range(3)])
     assert evaluate(predictor, SHARDS, LABELS).global_ == pytest.approx(expected)
     assert evaluate(predictor, SHARDS, LABELS, everywhere=False).global_ is None
 

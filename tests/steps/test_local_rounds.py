@@ -9,6 +9,7 @@ from small_round import LABELS, config_of, plain_images, start_of, stream, train
 from torch.nn import functional as F
 
 from fedcopl_lab import PseudoLabels, configure, train_round
+from fedcopl_lab._card import tf32_in
 from fedcopl_lab.steps import ImageCache, ImageRows, Scorer, label_loss, learning_rate, transport_plan
 
 
@@ -137,6 +138,9 @@ def test_a_clients_images_are_encoded_once_for_one_prompt(small, monkeypatch):
             keys = scorer.cache(rows, prompt, labels).keys
             assert torch.equal(keys, small.prompted.image_features(images[labels.indices], prompt))
         assert len(encoded) == calls
+    with tf32_in(matrices=True):
+        scorer.cache(rows, prompt, labels)
+    assert len(encoded) == calls + 1, "a test's features are not those of a training in TF32"
 
 
 def test_a_class_with_many_cached_images_has_no_louder_vote(small):

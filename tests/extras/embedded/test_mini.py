@@ -109,8 +109,7 @@ def test_a_stopped_training_ends_with_the_same_bytes(whole, pool, tmp_path):
     again, state = fit(Curriculum.of(SHORT, pool), tmp_path, progress=False)
     assert state.epoch == SHORT.epochs
     assert finished(again, curriculum.captions)[1] == finished(model, curriculum.captions)[1]
-    lines = (tmp_path / "curve.csv").read_text().splitlines()
-    assert len(lines) == 1 + SHORT.epochs
+    assert len((tmp_path / "curve.csv").read_text().splitlines()) == 1 + SHORT.epochs
 
 
 @pytest.mark.long

@@ -55,8 +55,7 @@ def weights(trained):
 def test_the_same_recipe_gives_the_same_bytes(trained, tmp_path):
     torch.manual_seed(123)  # a global seed has no say
     torch.rand(7)
-    again = train_tiny(SHORT, tmp_path, progress=False)
-    assert weights(again) == weights(trained)
+    assert weights(train_tiny(SHORT, tmp_path, progress=False)) == weights(trained)
     other = train_tiny(replace(SHORT, seed=1), tmp_path / "other", progress=False)
     assert weights(other) != weights(trained)
 
@@ -102,8 +101,7 @@ def test_training_reaches_every_weight(trained):
     initial = build_clip("tiny", derived_seed(SHORT.seed, "tiny-weights"), vocab_size=used).state_dict()
     found = load(weights(trained))
     assert found.keys() == {*initial, "token_ids"}
-    unmoved = [name for name, value in initial.items() if torch.equal(value, found[name])]
-    assert unmoved == []
+    assert [name for name, value in initial.items() if torch.equal(value, found[name])] == []
 
 
 @pytest.mark.parametrize("name", EMBEDDED_MODELS)

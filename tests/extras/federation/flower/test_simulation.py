@@ -73,8 +73,7 @@ def test_letters_and_answers_survive_the_records(tensors):
     from fedcopl_lab.extras.federation.flower._carrier import answer_of, answer_records, letter_of, to_records
 
     letter = Letter("train", 3, tensors)
-    back = letter_of(to_records(letter, "key"), "key")
-    assert back.digest == letter.digest
+    assert letter_of(to_records(letter, "key"), "key").digest == letter.digest
     answer = Answer(2, "train", 3, tensors, {"selected": 5}, "")
     again = answer_of(answer_records(answer))
     assert (again.client, again.kind, again.round, again.numbers) == (2, "train", 3, {"selected": 5})
