@@ -15,7 +15,7 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import check_writable, to_json, write_atomic
 from fedcopl_lab.data._download import fetch, file_digest, wrong
 from fedcopl_lab.data._folders import data_root, find_set, set_folder, weights_folders
-from fedcopl_lab.data._manifests import Member, SourceFile, load_manifest, manifest_fields, members_of, source_files
+from fedcopl_lab.data._manifests import Member, SourceFile, downloads_of, load_manifest
 from fedcopl_lab.data._readers import read_source
 from fedcopl_lab.data._unpack import unpack
 
@@ -60,8 +60,7 @@ def download_of(name: str, root: str | Path | None = None) -> Download:
     >>> download_of("svhn", "/sets")
     Download(svhn: 2 file(s), 246 MB or more, into /sets/svhn)
     """
-    fields = manifest_fields(name)
-    return Download(name, fields.text("kind"), source_files(fields), members_of(fields), set_folder(name, root))
+    return Download(name, *downloads_of(name), set_folder(name, root))
 
 
 def get(name: str, root: str | Path | None = None, replace: bool = False, progress: bool = True) -> Path:

@@ -2,16 +2,17 @@
 
 import hashlib
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.data._fields import Fields
 
 
 @dataclass(frozen=True)
@@ -149,11 +150,6 @@ def _parsed(path: Path, changed: int) -> dict[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-def manifest_fields(name: str) -> Fields:
-    """Typed access to a manifest of any kind."""
-    return Fields(manifest_folder() / f"{name}.toml", read_manifest_table(name))
-
-
 def load_manifest(name: str) -> Manifest:
     """Read and check the manifest of a data set.
 
@@ -161,104 +157,86 @@ def load_manifest(name: str) -> Manifest:
         name: a name from :func:`known_manifests`, such as ``"digits"``.
 
     Raises:
-        FedCoPLError: when the name is unknown, or a field is missing or of the wrong type; the message
-            names the file and the field.
+        FedCoPLError: when the name is unknown, or the file is no manifest.
 
     >>> load_manifest("digits").classes[:3]
     ('zero', 'one', 'two')
 
     Shown in notebook ``00_quickstart``.
     """
-    return _checked_manifest(manifest_fields(name))
+    with _well_formed(name) as (path, table):
+        if table["kind"] != "dataset":
+            known = ", ".join(known_manifests("dataset"))
+            raise FedCoPLError(f"{path} describes {table['kind']}; choose among {known}")
+        return _manifest(path, table)
 
 
-def _checked_manifest(fields: Fields) -> Manifest:
-    n_train, n_test = fields.count("counts.train"), fields.count("counts.test")
-    files = source_files(fields)
-    height, width = fields.indices("image_size")
-    content = fields.checksum("content_sha256", 64)
-    manifest = Manifest(
-        name=fields.text("name"),
-        title=fields.text("title"),
-        kind=fields.text("kind"),
-        classes=fields.texts("classes"),
-        template=fields.text("template"),
+def downloads_of(name: str) -> tuple[str, tuple[SourceFile, ...], tuple[Member, ...]]:
+    """A manifest's kind, the files to download, and the files inside them with checksums of their own."""
+    with _well_formed(name) as (_, table):
+        return table["kind"], _files(table), _members(table)
+
+
+@contextmanager
+def _well_formed(name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """A manifest's path and contents; a field that is missing or no such value becomes one error."""
+    path, table = manifest_folder() / f"{name}.toml", read_manifest_table(name)
+    try:
+        yield path, table
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise FedCoPLError(f"{path} is no manifest ({error!r}); restore the file from the package") from error
+
+
+def _manifest(path: Path, table: dict[str, Any]) -> Manifest:
+    n_train, n_test = (int(table["counts"][part]) for part in ("train", "test"))
+    split, files, folder, content = table["split"], _files(table), table.get("folder", "."), table.get("content_sha256")
+    height, width = table["image_size"]
+    return Manifest(
+        name=table["name"],
+        title=table["title"],
+        kind=table["kind"],
+        classes=tuple(table["classes"]),
+        template=table["template"],
         n_train=n_train,
         n_test=n_test,
-        licence=fields.text("licence"),
-        citation=fields.text("citation"),
-        sources=fields.texts("sources"),
-        split_rule=fields.text("split.rule"),
-        test_indices=fields.indices("split.test_indices", ()),
+        licence=table["licence"],
+        citation=table["citation"],
+        sources=tuple(table["sources"]),
+        split_rule=split["rule"],
+        test_indices=tuple(split.get("test_indices", ())),
         content_sha256=content or _sha256("\n".join(f"{file.name} {file.checksum}" for file in files).encode()),
-        split_sha256=fields.checksum("split.sha256", 64) or training_first_sha256(n_train, n_test),
-        path=fields.path,
-        loader=fields.text("loader", fields.text("name")),
-        folder=fields.text("folder", "."),
-        marker=fields.text("marker", fields.text("folder", ".")),
+        split_sha256=split.get("sha256") or training_first_sha256(n_train, n_test),
+        path=path,
+        loader=table.get("loader", table["name"]),
+        folder=folder,
+        marker=table.get("marker", folder),
         image_size=(height, width),
         files=files,
-        members=members_of(fields),
-        normalisation=_normalisation(fields),
-        labelled_per_class=fields.counts_by_share("labelled_per_class"),
-        notes=fields.texts("notes", ()),
-        unverified=fields.texts("unverified", ()),
+        members=_members(table),
+        normalisation=_normalisation(table["normalisation"]) if "normalisation" in table else None,
+        labelled_per_class=tuple((float(share), n) for share, n in table.get("labelled_per_class", {}).items()),
+        notes=tuple(table.get("notes", ())),
+        unverified=tuple(table.get("unverified", ())),
         content_known=bool(content),
     )
-    _check_names(fields, manifest)
-    _check_split(fields, manifest)
-    return manifest
 
 
-def source_files(fields: Fields) -> tuple[SourceFile, ...]:
-    """The files of a manifest, checked."""
-    return tuple(_source_file(table) for table in fields.tables("files"))
+def _files(table: dict[str, Any]) -> tuple[SourceFile, ...]:
+    words = ("md5", "sha256", "unpack", "by_hand")
+    return tuple(
+        SourceFile(file["name"], tuple(file.get("urls", ())), file.get("bytes", 0), *(file.get(w, "") for w in words))
+        for file in table.get("files", ())
+    )
 
 
-def _source_file(table: Fields) -> SourceFile:
-    name, urls, by_hand = table.text("name"), table.texts("urls", ()), table.text("by_hand", "")
-    if PurePosixPath(name).name != name:
-        raise table.problem("name", f"is {name!r}; expected a file name without folders")
-    if not urls and not by_hand:
-        raise table.problem("urls", "is empty; expected an address, or by_hand to say how to get the file")
-    size, md5, sha256 = table.count("bytes", 0), table.checksum("md5", 32), table.checksum("sha256", 64)
-    return SourceFile(name, urls, size, md5, sha256, table.text("unpack", ""), by_hand)
+def _members(table: dict[str, Any]) -> tuple[Member, ...]:
+    return tuple(Member(member["path"], member["md5"]) for member in table.get("members", ()))
 
 
-def members_of(fields: Fields) -> tuple[Member, ...]:
-    """The members with published checksums."""
-    return tuple(Member(table.text("path"), table.checksum("md5", 32)) for table in fields.tables("members"))
-
-
-def _normalisation(fields: Fields) -> Normalisation | None:
-    if not fields.get("normalisation", "a table", lambda value: value if isinstance(value, dict) else None, {}):
-        return None
-    mean, std = fields.numbers("normalisation.mean"), fields.numbers("normalisation.std")
-    at_test = fields.numbers("normalisation.mean_at_test", mean), fields.numbers("normalisation.std_at_test", std)
-    return Normalisation(mean, std, *at_test)
-
-
-def _check_names(fields: Fields, manifest: Manifest) -> None:
-    if manifest.kind != "dataset":
-        raise fields.problem("kind", f"is {manifest.kind!r}; expected 'dataset'")
-    if manifest.name != fields.path.stem:
-        raise fields.problem("name", f"is {manifest.name!r}; expected the file's own name")
-    if len(set(manifest.classes)) != len(manifest.classes):
-        raise fields.problem("classes", "names a class twice; expected different names")
-    if fields.count("counts.classes") != len(manifest.classes):
-        raise fields.problem("counts.classes", f"differs from the {len(manifest.classes)} names in classes")
-    if manifest.template.count("{}") != 1:
-        raise fields.problem("template", f"is {manifest.template!r}; expected exactly one {{}}")
-
-
-def _check_split(fields: Fields, manifest: Manifest) -> None:
-    indices, n_images = manifest.test_indices, manifest.n_train + manifest.n_test
-    if indices and len(indices) != manifest.n_test:
-        raise fields.problem("split.test_indices", f"has {len(indices)} entries; expected {manifest.n_test}")
-    if indices and (list(indices) != sorted(set(indices)) or indices[-1] >= n_images):
-        raise fields.problem(
-            "split.test_indices", f"must rise without repeats and stay below {n_images}, the number of images"
-        )
+def _normalisation(table: dict[str, Any]) -> Normalisation:
+    mean, std = table["mean"], table["std"]
+    all_four = mean, std, table.get("mean_at_test", mean), table.get("std_at_test", std)
+    return Normalisation(*(tuple(map(float, values)) for values in all_four))
 
 
 def training_first_sha256(n_train: int, n_test: int) -> str:

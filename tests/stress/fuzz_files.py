@@ -80,19 +80,17 @@ def _command_line(draw: random.Random, folder: Path) -> Case:
 def _manifest(draw: random.Random, folder: Path) -> Case:
     name = draw.choice(known_manifests())
     content = (manifest_folder() / f"{name}.toml").read_bytes()
-    if draw.random() < 0.5:
-        (folder / f"{name}.toml").write_bytes(damaged(draw, content))
-
-        def case() -> None:
-            with patched(*everywhere("data", "manifest_folder", lambda: folder)):
-                load_manifest(name)
-                download_of(name)
-
-        return case
     table = tomllib.loads(content.decode())
     table[draw.choice(sorted(table))] = plain(draw)
-    fields = internal("data", "Fields")(Path(f"{name}.toml"), table)
-    return lambda: (internal("data", "source_files")(fields), internal("data", "_checked_manifest")(fields))
+    (folder / f"{name}.toml").write_bytes(damaged(draw, content))
+    changed = draw.choice((("manifest_folder", lambda: folder), ("read_manifest_table", lambda name: table)))
+    asked = draw.choice((load_manifest, download_of))
+
+    def case() -> None:
+        with patched(*everywhere("data", *changed)):
+            asked(name)
+
+    return case
 
 
 def _stored(folder: Path) -> Run:
