@@ -25,8 +25,7 @@ _NAMES = {
     "._tour": "tour",
 }
 _PACKAGES = "config data engine extras methods models paper report seeding steps store widgets"
-_WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
-_WHERE |= {name: f".{name}" for name in _PACKAGES.split()}
+_NAMES |= {f".{name}": " ".join([name, _NAMES.get(f".{name}", "")]) for name in _PACKAGES.split()}
 
 if TYPE_CHECKING:  # the same names, for type checkers and editors
     from fedcopl_lab import config, data, engine, extras, methods, models, paper, report, seeding, steps, store, widgets
@@ -69,9 +68,8 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors
     from fedcopl_lab.store import Run, Store, runs
 
 __version__ = "0.1.0"
-__all__ = ["FedCoPLError", "PromptConfig", "RunConfig", "SageConfig", "configure", *_WHERE]
-
-__getattr__, _dir = lazy_names(__name__, _WHERE)
+__getattr__, _dir = lazy_names(__name__, _NAMES)
+__all__ = ["FedCoPLError", "PromptConfig", "RunConfig", "SageConfig", "configure", *_dir()]
 
 
 def __dir__() -> list[str]:

@@ -10,17 +10,19 @@ def lazy_names(package: str, where: Mapping[str, str]) -> tuple[Callable[[str], 
 
     Args:
         package: the package's ``__name__``.
-        where: public name -> module, relative to the package; a name that is the module's own stands for the module.
+        where: module, relative to the package -> its public names, with spaces between them; a name that is the
+            module's own stands for the module.
 
-    >>> load, names = lazy_names("fedcopl_lab", {"runs": ".store"})
+    >>> load, names = lazy_names("fedcopl_lab", {".store": "Run runs"})
     >>> names(), load("runs").__name__
-    (['runs'], 'runs')
+    (['Run', 'runs'], 'runs')
     """
+    of = {name: module for module, names in where.items() for name in names.split()}
 
     def load(name: str) -> Any:
-        if name not in where:
+        if name not in of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = importlib.import_module(where[name], package)
-        return module if where[name].rpartition(".")[2] == name else getattr(module, name)
+        module = importlib.import_module(of[name], package)
+        return module if of[name].rpartition(".")[2] == name else getattr(module, name)
 
-    return load, lambda: sorted(where)
+    return load, lambda: sorted(of)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fedcopl_lab.data._image_cache import CachedImages, cached_images, resized
     from fedcopl_lab.data._image_source import ImageSource
     from fedcopl_lab.data._installed import Verification, download_of, get, state_of, verify
-    from fedcopl_lab.data._partition import fedcopl_federation, partition, sage_federation
+    from fedcopl_lab.data._partition import partition
     from fedcopl_lab.data._parts import (
         SEEN_SETS,
         PartName,
@@ -46,30 +46,28 @@ __all__ = ["OPERATIONS", "PAD_SHARE", "PAPER_DATASETS", "SEEN_SETS", "CachedImag
            "DownloadError", "Federation", "Heterogeneity", "ImageSource", "Manifest", "PartName", "Shard",
            "StrongDraws", "Verification", "WeakDraws", "cached_images", "channel_statistics",
            "counts_of", "data_root", "dirichlet_partition", "download_of", "draw_strong", "draw_weak",
-           "fedcopl_federation", "get", "heterogeneity", "holes", "iid_partition", "known_manifests", "load_dataset",
+           "get", "heterogeneity", "holes", "iid_partition", "known_manifests", "load_dataset",
            "load_manifest", "manifest_folder", "normalise", "partition", "positions_sha256", "quantity_partition",
-           "read_manifest_table", "read_source", "resized", "restore_federation", "sage_federation", "sage_partition",
+           "read_manifest_table", "read_source", "resized", "restore_federation", "sage_partition",
            "seen_positions", "seen_sha256", "set_folder", "split_name", "split_table", "state_of", "strong_view",
            "verify", "weak_view", "weights_folders"]  # fmt: skip
 
-_WHERE = {
-    "_datasets": "PAPER_DATASETS Dataset load_dataset",
-    "_download": "DownloadError",
-    "_fedcopl_partition": "dirichlet_partition iid_partition quantity_partition",
-    "_federation": "Federation Heterogeneity heterogeneity restore_federation split_table",
-    "_installed": "Verification download_of get state_of verify",
-    "_folders": "data_root set_folder weights_folders",
-    "_image_cache": "CachedImages cached_images resized",
-    "_image_source": "ImageSource",
-    "_augmentations": "OPERATIONS",
-    "_partition": "fedcopl_federation partition sage_federation",
-    "_parts": "SEEN_SETS PartName counts_of positions_sha256 seen_positions seen_sha256 split_name",
-    "_readers": "read_source",
-    "_sage_partition": "sage_partition",
-    "_shard": "Shard",
-    "_views": "PAD_SHARE ChannelStatistics StrongDraws WeakDraws channel_statistics draw_strong draw_weak holes "
+_NAMES = {
+    "._datasets": "PAPER_DATASETS Dataset load_dataset",
+    "._download": "DownloadError",
+    "._fedcopl_partition": "dirichlet_partition iid_partition quantity_partition",
+    "._federation": "Federation Heterogeneity heterogeneity restore_federation split_table",
+    "._installed": "Verification download_of get state_of verify",
+    "._folders": "data_root set_folder weights_folders",
+    "._image_cache": "CachedImages cached_images resized",
+    "._image_source": "ImageSource",
+    "._augmentations": "OPERATIONS",
+    "._partition": "partition",
+    "._parts": "SEEN_SETS PartName counts_of positions_sha256 seen_positions seen_sha256 split_name",
+    "._readers": "read_source",
+    "._sage_partition": "sage_partition",
+    "._shard": "Shard",
+    "._views": "PAD_SHARE ChannelStatistics StrongDraws WeakDraws channel_statistics draw_strong draw_weak holes "
     "normalise strong_view weak_view",
 }
-__getattr__, __dir__ = lazy_names(
-    __name__, {name: f".{module}" for module, names in _WHERE.items() for name in names.split()}
-)
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)

@@ -16,7 +16,7 @@ _MAX_REDRAWS = 1000
 
 
 class PartitionOptions(TypedDict, total=False):
-    """Further options of :func:`partition`; see :func:`fedcopl_federation` and :func:`sage_federation`."""
+    """Further options of :func:`partition`."""
 
     fraction: int | float
     min_train: int | None
@@ -49,9 +49,12 @@ def partition(
         label_fraction: SAGE's share of labelled images, such as 0.1.
         seed: the partition's seed.
         mode: ``"paper"``, or ``"authors"`` for what the released code does, ``seed=0`` being its own.
-        options: FedCoPL: ``fraction``, ``min_train``, ``min_test``, ``test_split``, see :func:`fedcopl_federation`.
-            And ``class_order`` of the quantity split. SAGE: ``min_train``, ``labelled_per_class``, see
-            :func:`sage_federation`.
+        options: FedCoPL: ``fraction``, share of the classes that a client sees under ``"quantity"`` (0.2), and
+            ``class_order`` there; ``test_split`` as in the scheme's own function; ``min_train`` and ``min_test``,
+            fewest images of a client, 10 and 5, in mode ``"authors"`` what the released code checks: 10 under
+            ``"dirichlet"``, else 1, and 0. SAGE: ``min_train``, fewest unlabelled images of a client (10), and
+            ``labelled_per_class`` in place of the share ``label_fraction``, for which mode ``"authors"`` takes the
+            manifest's labelled images per class.
 
     Returns:
         The :class:`Federation`.
@@ -67,12 +70,12 @@ def partition(
     given: dict[str, Any] = {"beta": beta, **options}
     if alpha is None and label_fraction is None:
         own = _without(given, ("labelled_per_class",), "without label_fraction")
-        return fedcopl_federation(dataset, cast(FedCoPLScheme, scheme), n_clients, seed=seed, mode=mode, **own)
+        return _fedcopl(dataset, cast(FedCoPLScheme, scheme), n_clients, seed=seed, mode=mode, **own)
     if label_fraction is None:
         raise FedCoPLError(f"alpha={alpha} without label_fraction; give the share of labelled images, such as 0.1")
     others = ("beta", "fraction", "min_test", "test_split", "class_order")
     own = _without(given, others, "beside alpha and label_fraction, SAGE's options")
-    return sage_federation(dataset, cast(SageScheme, scheme), n_clients, alpha, label_fraction, seed, mode, **own)
+    return _sage(dataset, cast(SageScheme, scheme), n_clients, alpha, label_fraction, seed, mode, **own)
 
 
 def _without(given: dict[str, Any], others: tuple[str, ...], where: str) -> dict[str, Any]:
@@ -83,7 +86,7 @@ def _without(given: dict[str, Any], others: tuple[str, ...], where: str) -> dict
     return {name: value for name, value in given.items() if name not in others}
 
 
-def fedcopl_federation(
+def _fedcopl(
     dataset: Dataset,
     scheme: FedCoPLScheme,
     n_clients: int,
@@ -97,22 +100,7 @@ def fedcopl_federation(
     test_split: str | None = None,
     class_order: str = "drawn",
 ) -> Federation:
-    """Divide a data set among FedCoPL's clients (experimental setup), training and test images both.
-
-    Arguments, result and errors are those of :func:`partition`, with:
-
-    Args:
-        scheme: what ``dirichlet_partition``, ``quantity_partition`` or ``iid_partition`` does.
-        fraction: share of the classes a client sees under ``"quantity"``.
-        min_train: fewest training images of a client. ``None``: 10; in mode ``"authors"`` what the released code
-            checks, 10 under ``"dirichlet"`` and 1 otherwise.
-        min_test: fewest test images of a client. ``None``: 5; in mode ``"authors"`` 0.
-        test_split: as in the scheme's own function. ``None``: its default.
-        class_order: as in :func:`quantity_partition`; read under ``"quantity"`` alone.
-
-    >>> fedcopl_federation(load_dataset("digits"), "quantity", 5).shards[0]
-    Shard(238 train, 120 test)
-    """
+    """Training and test images, both divided among FedCoPL's clients (experimental setup)."""
     _check_scheme(scheme, beta, test_split)
     labels = (dataset.train_labels, dataset.test_labels)
     default_train = 10 if mode != "authors" or scheme == "dirichlet" else 1
@@ -145,7 +133,7 @@ def _check_scheme(scheme: str, beta: int | float | None, test_split: str | None)
         raise FedCoPLError(f"test_split={test_split!r} has no meaning for the scheme 'iid'; leave it out")
 
 
-def sage_federation(
+def _sage(
     dataset: Dataset,
     scheme: SageScheme,
     n_clients: int,
@@ -157,20 +145,7 @@ def sage_federation(
     min_train: int | None = None,
     labelled_per_class: int | None = None,
 ) -> Federation:
-    """Divide a data set's training images among SAGE's clients (supplement E); no client has test images.
-
-    Arguments, result and errors are those of :func:`partition`, with:
-
-    Args:
-        scheme: as in ``sage_partition``.
-        label_fraction: share of labelled images; in mode ``"authors"`` the manifest's labelled images per class
-            stand for it.
-        min_train: fewest unlabelled images of a client. ``None``: 10.
-        labelled_per_class: labelled images of every class, in place of the share ``label_fraction``.
-
-    >>> sage_federation(load_dataset("digits"), "iid", 5, None, 0.1).shards[0]
-    Shard(240 train, 24 labelled, 0 test)
-    """
+    """Training images divided among SAGE's clients (supplement E); no client has test images."""
     if labelled_per_class is None and mode == "authors":
         labelled_per_class = dict(dataset.manifest.labelled_per_class).get(float(label_fraction))
     shards = sage_partition(

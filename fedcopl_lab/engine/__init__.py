@@ -2,17 +2,11 @@
 
 from fedcopl_lab._lazy import lazy_names
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        **dict.fromkeys(("run", "begin"), "._run"),
-        **dict.fromkeys(("round", "run_rounds", "starting_state"), "._rounds"),
-        **dict.fromkeys(
-            ("sweep", "computed", "shard_of", "in_order", "same_tokens", "n_rounds", "show_stored", "POLL_SECONDS"),
-            "._sweep",
-        ),
-        **dict.fromkeys(("import_methods", "modules_of_methods"), "._sweep"),
-        **dict.fromkeys(("environment", "check_device", "keep_freed_memory", "return_freed_memory"), "._machine"),
-        **dict.fromkeys(("base_bytes", "peak_bytes", "profiled"), "._machine"),
-    },
-)
+_NAMES = {
+    "._run": "run begin",
+    "._rounds": "round run_rounds starting_state",
+    "._sweep": "sweep computed shard_of in_order same_tokens n_rounds show_stored POLL_SECONDS import_methods "
+    "modules_of_methods",
+    "._machine": "environment check_device keep_freed_memory return_freed_memory base_bytes peak_bytes profiled",
+}
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)

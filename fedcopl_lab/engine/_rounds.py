@@ -5,9 +5,8 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
-from torch import Tensor
 from tqdm.auto import tqdm
 
 from fedcopl_lab._errors import FedCoPLError, StoreError
@@ -21,17 +20,6 @@ from fedcopl_lab.store import Run, single_numbers
 
 Between = TypeVar("Between", bound=State)
 OnRound = Callable[[dict[str, Any]], object]
-
-
-@runtime_checkable
-class Resumable(Protocol):
-    """What has states: a method, or its server half."""
-
-    def initial_state(self) -> Any:
-        """Before the first round."""
-
-    def restored_state(self, tensors: dict[str, Tensor]) -> Any:
-        """The state that ``to_tensors`` wrote."""
 
 
 def run_rounds(
@@ -68,7 +56,7 @@ def run_rounds(
     return state
 
 
-def starting_state(half: Resumable, stored: Run, label: str) -> Any:
+def starting_state(half: Any, stored: Run, label: str) -> Any:
     """The state after the last whole round, or the initial one; a damaged state is named, and its round done again.
 
     Raises:

@@ -22,13 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["CLIPBundle", "PromptedCLIP", "ResNet8", "StackedResNet8", "blank_copy", "draw_resnet8", "load_clip",
            "load_values", "placed", "single_values", "stacked_values", "start_resnet8"]  # fmt: skip
 
-_RESNET8 = [name for name in __all__ if name not in ("CLIPBundle", "PromptedCLIP", "load_clip")]
-
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        **dict.fromkeys(("CLIPBundle", "load_clip"), ".clip"),
-        "PromptedCLIP": ".prompted_clip",
-        **dict.fromkeys(_RESNET8, ".resnet8"),
-    },
-)
+_NAMES = {
+    ".clip": "CLIPBundle load_clip",
+    ".prompted_clip": "PromptedCLIP",
+    ".resnet8": "ResNet8 StackedResNet8 blank_copy draw_resnet8 load_values placed single_values stacked_values "
+    "start_resnet8",
+}
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)

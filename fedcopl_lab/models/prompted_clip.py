@@ -1,7 +1,7 @@
 """A frozen CLIP with learned text and visual prompts, computing only what the prompts can change."""
 
 from collections.abc import Callable, Sequence
-from typing import overload
+from typing import Any, overload
 
 import open_clip
 import torch
@@ -137,17 +137,11 @@ class PromptedCLIP:
         """
         return self._features(images, visual_prompt, patches=False)
 
-    @overload
-    def patch_features(self, images: Tensor, visual_prompt: Tensor) -> Tensor: ...
-
-    @overload
-    def patch_features(self, images: Sequence[Tensor], visual_prompt: Tensor) -> list[Tensor]: ...
-
     def patch_features(
         self,
         images: Images | Sequence[Images],
         visual_prompt: Float[Tensor, "depth n_visual image_width"] | Float[Tensor, "k depth n_visual image_width"],
-    ) -> Float[Tensor, "b m d"] | list[Tensor]:
+    ) -> Any:
         """Unit features of every patch under the visual prompt, without the class token, [B, patches, d].
 
         For a ModifiedResNet the patches are the positions of its last feature map, each with a query of its own in

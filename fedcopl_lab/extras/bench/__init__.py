@@ -2,15 +2,13 @@
 
 from fedcopl_lab._lazy import lazy_names
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "bench_card": ".card_bench",
-        "bench_sage": ".sage_step",
-        "bench_step": ".prompt_step",
-        "bench_together": ".clients_together",
-        **dict.fromkeys(("bench_widgets", "draw_widget_bench"), ".widgets"),
-        **dict.fromkeys(("measure_rates", "measure_sage_rates"), ".rates"),
-        **dict.fromkeys(("data_sizes", "plan_run"), ".plan"),
-    },
-)
+_NAMES = {
+    ".card_bench": "bench_card",
+    ".clients_together": "bench_together",
+    ".plan": "data_sizes plan_run",
+    ".prompt_step": "bench_step",
+    ".rates": "measure_rates measure_sage_rates",
+    ".sage_step": "bench_sage",
+    ".widgets": "bench_widgets draw_widget_bench",
+}
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)

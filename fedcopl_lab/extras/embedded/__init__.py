@@ -4,20 +4,18 @@ import argparse
 
 from fedcopl_lab._lazy import lazy_names
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        **dict.fromkeys(("Accuracy", "card_files", "evaluate_photos", "evaluate_tiny"), ".cards"),
-        **dict.fromkeys(("MiniRecipe", "StartRecipe", "TextRecipe", "TinyRecipe"), ".recipes"),
-        **dict.fromkeys(("TRAIN_FACES", "draw_glyphs"), ".glyphs"),
-        "TrainedModel": ".training",
-        "train_embedded": ".train",
-        "train_mini": ".mini",
-        "train_start": ".start",
-        "train_tiny": ".tiny",
-        "train_traits": ".traits",
-    },
-)
+_NAMES = {
+    ".cards": "Accuracy card_files evaluate_photos evaluate_tiny",
+    ".recipes": "MiniRecipe StartRecipe TextRecipe TinyRecipe",
+    ".glyphs": "TRAIN_FACES draw_glyphs",
+    ".training": "TrainedModel",
+    ".train": "train_embedded",
+    ".mini": "train_mini",
+    ".start": "train_start",
+    ".tiny": "train_tiny",
+    ".traits": "train_traits",
+}
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -5,14 +5,12 @@ Independent of what carries the letters: ``flower`` brings them over a network, 
 
 from fedcopl_lab._lazy import lazy_names
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        **dict.fromkeys(("Answer", "Letter"), "fedcopl_lab.methods.protocol"),
-        **dict.fromkeys(("ClientImages", "Terms", "check_federable", "client_folder", "split"), "._federation_files"),
-        **dict.fromkeys(("Journal", "Member", "open_member"), "._member"),
-        **dict.fromkeys(("Loopback", "serve"), "._serve"),
-        **dict.fromkeys(("VirtualClients", "measure_virtual", "virtual_terms"), "._virtual"),
-        "collect": "._collect",
-    },
-)
+_NAMES = {
+    "fedcopl_lab.methods.protocol": "Answer Letter",
+    "._federation_files": "ClientImages Terms check_federable client_folder split",
+    "._member": "Journal Member open_member",
+    "._serve": "Loopback serve",
+    "._virtual": "VirtualClients measure_virtual virtual_terms",
+    "._collect": "collect",
+}
+__getattr__, __dir__ = lazy_names(__name__, _NAMES)

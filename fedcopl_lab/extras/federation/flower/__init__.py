@@ -10,9 +10,7 @@ from typing import Any
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._lazy import lazy_names
 
-__getattr__, __dir__ = lazy_names(
-    __name__, {"FlowerCarrier": "._carrier", **dict.fromkeys(("client_app", "server_app", "simulate"), "._apps")}
-)
+__getattr__, __dir__ = lazy_names(__name__, {"._carrier": "FlowerCarrier", "._apps": "client_app server_app simulate"})
 
 HELLO = "hello"
 """What a node is asked first: which client's files it holds."""
