@@ -13,7 +13,6 @@ from typing import Any
 
 import open_clip
 import torch
-from open_clip.transformer import QuickGELU
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -40,21 +39,7 @@ def build_openai_clip(name: str, seed: int = 0) -> open_clip.CLIP:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         model = open_clip.CLIP(**config)
-    check_quick_gelu(name, model)
     return model.eval().requires_grad_(False)
-
-
-def check_quick_gelu(name: str, model: open_clip.CLIP) -> None:
-    """Stop when a layer has another activation than OpenAI's models were trained with."""
-    blocks = [*model.transformer.resblocks]
-    if hasattr(model.visual, "transformer"):
-        blocks += [*model.visual.transformer.resblocks]
-    wrong = {type(block.mlp.gelu).__name__ for block in blocks if not isinstance(block.mlp.gelu, QuickGELU)}
-    if wrong:
-        raise FedCoPLError(
-            f"model {name} has the activation {', '.join(sorted(wrong))}; OpenAI's weights expect QuickGELU: "
-            "set quick_gelu in the configuration"
-        )
 
 
 def find_weights(name: str) -> Path:
