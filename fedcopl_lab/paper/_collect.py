@@ -10,7 +10,7 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._identity import has_key, key_of
 from fedcopl_lab.config import LAST_ROUNDS
 from fedcopl_lab.data import load_manifest
-from fedcopl_lab.paper._sage_reached import reached_lines, speed_up_lines
+from fedcopl_lab.paper._sage_reached import reached_lines, with_speed_ups
 from fedcopl_lab.paper._sage_rounds import confidence_lines, gate_numbers, last_five, pseudo_label_numbers, theory_lines
 from fedcopl_lab.paper.items import ITEMS, PAPER_SETS, SEEDS, Cell, Item, ways_on_cards
 from fedcopl_lab.store import Run, Store
@@ -74,9 +74,7 @@ def collect(
             continue
         fixed = {"item": item.id, "series": cell.series, "column": cell.column, "seed": config.seed, "key": run.key}
         lines += [fixed | value for value in _values(item, run, cell)]
-    if item.reads == "reached":
-        lines += speed_up_lines(lines)
-    return with_settings(pd.DataFrame(lines, columns=VALUE_COLUMNS), profile)
+    return with_settings(with_speed_ups(pd.DataFrame(lines, columns=VALUE_COLUMNS)), profile)
 
 
 def with_settings(numbers: pd.DataFrame, profile: str) -> pd.DataFrame:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Set
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -12,7 +11,7 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import write_atomic
 from fedcopl_lab.paper._collect import VALUE_COLUMNS, with_settings
 from fedcopl_lab.paper._judge import VERDICT_COLUMNS
-from fedcopl_lab.paper._sage_reached import speed_up_lines
+from fedcopl_lab.paper._sage_reached import with_speed_ups
 
 _CELL = ["item", "series", "column"]
 _ORDER = [*_CELL, "metric", "x", "y", "seed"]
@@ -176,13 +175,3 @@ def _numbers_of_cells(numbers: pd.DataFrame) -> dict[tuple[str, str, str], set[t
     for item, series, column, key, metric in numbers[[*_CELL, "key", "metric"]].itertuples(index=False):
         found.setdefault((item, series, column), set()).add((key, metric))
     return found
-
-
-def with_speed_ups(numbers: pd.DataFrame) -> pd.DataFrame:
-    """Numbers of several origins with how many times faster each run was, computed again over all of them."""
-    needed = numbers[numbers["metric"] == "rounds_needed"]
-    lines = list[dict[str, Any]]()
-    for _, item in needed.groupby("item"):
-        lines += speed_up_lines([{str(name): value for name, value in row.items()} for row in item.to_dict("records")])
-    rest = numbers[numbers["metric"] != "speed_up"]
-    return pd.concat([rest, pd.DataFrame(lines, columns=numbers.columns)]) if lines else rest

@@ -195,13 +195,7 @@ def discrepancies() -> pd.DataFrame:
 
     Shown in notebook ``00_quickstart``.
     """
-    return _discrepancies().copy()
-
-
-@lru_cache(maxsize=1)
-def _discrepancies() -> pd.DataFrame:
-    text = read_table("discrepancies.csv")
-    return text.assign(number=text["number"].astype(int))
+    return read_table("discrepancies.csv").astype({"number": int})
 
 
 def read_table(name: str) -> pd.DataFrame:

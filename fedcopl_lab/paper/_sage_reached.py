@@ -59,18 +59,17 @@ def reached_lines(rows: Sequence[Row], column: str) -> Iterator[dict[str, Any]]:
             yield {"metric": metric + ending, "x": target, "y": None, "value": float(value)}
 
 
-def speed_up_lines(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """How many times more rounds FixMatch-LPL needed at the same seed, for every collected number of rounds.
+def with_speed_ups(numbers: pd.DataFrame) -> pd.DataFrame:
+    """The numbers with how many times more rounds FixMatch-LPL needed at the same seed, in place of those they have.
 
     A run that never got there counts with its bound; the metric ``censored`` says which.
     """
-    needed = [line for line in lines if line["metric"] == "rounds_needed"]
-    base = {(line["column"], line["seed"]): line["value"] for line in needed if line["series"] == BASE}
-    return [
-        line | {"metric": "speed_up", "value": base[line["column"], line["seed"]] / line["value"]}
-        for line in needed
-        if (line["column"], line["seed"]) in base
-    ]
+    cell, needed = ["item", "column", "seed"], numbers[numbers["metric"] == "rounds_needed"]
+    base = needed.loc[needed["series"] == BASE, [*cell, "value"]]
+    both = needed.merge(base, on=cell, suffixes=("", "_base"))
+    made = both.assign(metric="speed_up", value=both["value_base"] / both["value"])[numbers.columns]
+    rest = numbers[numbers["metric"] != "speed_up"]
+    return pd.concat([rest, made], ignore_index=True) if len(made) else rest
 
 
 def speed_ups(numbers: pd.DataFrame, smoothed: bool = False) -> pd.DataFrame:

@@ -8,14 +8,8 @@ import pandas as pd
 from fedcopl_lab._identity import has_key, key_of
 from fedcopl_lab.config import RunConfig
 from fedcopl_lab.paper._collect import RUN_COLUMNS, TIDY_COLUMNS, collect, keys_by_cell, runs_of
-from fedcopl_lab.paper._measured import (
-    in_file_order,
-    measured,
-    measured_claims,
-    measured_profiles,
-    measured_runs,
-    with_speed_ups,
-)
+from fedcopl_lab.paper._measured import in_file_order, measured, measured_claims, measured_profiles, measured_runs
+from fedcopl_lab.paper._sage_reached import with_speed_ups
 from fedcopl_lab.paper.items import ITEMS, SEEDS, Item, find_items
 from fedcopl_lab.store import Store
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import pandas as pd
@@ -38,10 +37,10 @@ def judged_claims(paper: str | None = None) -> pd.DataFrame:
 
     Shown in notebook ``00_quickstart``.
     """
-    table = _table()
-    if paper is not None:
-        table = table[rows_with(table, "paper", paper)]
-    return table.reset_index(drop=True).copy()
+    text = read_table("claims_judged.csv")
+    margin = pd.to_numeric(text["margin"].where(text["margin"] != ""))
+    table = text.assign(number=text["number"].astype(int), margin=margin)
+    return table if paper is None else table[rows_with(table, "paper", paper)].reset_index(drop=True)
 
 
 def verdicts(
@@ -168,11 +167,3 @@ def _known(numbers: Sequence[int], table: pd.DataFrame) -> list[int]:
         first, last = table["number"].iloc[[0, -1]]
         raise FedCoPLError(f"there is no claim {', '.join(map(str, unknown))}; expected {first} to {last}")
     return list(numbers)
-
-
-@lru_cache(maxsize=1)
-def _table() -> pd.DataFrame:
-    text = read_table("claims_judged.csv")
-    return text.assign(
-        number=text["number"].astype(int), margin=pd.to_numeric(text["margin"].where(text["margin"] != ""))
-    )
