@@ -69,6 +69,10 @@ def test_every_choice_is_checked(kind, name, choices):
         ((0.0, 0.3, math.inf, "4"), "width", "SAGE"),
         ((0.0,), "bn_momentum", "SAGE"),
         ((None, 0.0), "alpha", "SAGE"),
+        ((1.5,), "fedlabel_threshold fedloke_mu feddure_threshold", "FedLabel"),
+        ((-1,), "fedlabel_burn_in fedmatch_helpers fedmatch_unsent", "FedLabel"),
+        ((0,), "fedloke_ramp fedmatch_lambda_s", "FedLabel"),
+        ((1.0,), "fedmatch_psi_share feddb_momentum", "FedLabel"),
     ],
 )
 def test_values_out_of_range_are_refused(values, names, method):

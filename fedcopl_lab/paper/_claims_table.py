@@ -81,12 +81,6 @@ def judge(
     return pd.DataFrame(found, columns=VERDICT_COLUMNS)
 
 
-def effects(judged: Judgement) -> dict[str, float]:
-    """Part -> its difference; under ``""`` that of all cells together."""
-    found = {name: part.parts.get("", part).difference for name, part in judged.parts.items()}
-    return {"": judged.difference} | found
-
-
 _NO_NUMBER = ("not tested", "regime not reached")  # of a judgement without any gate
 
 

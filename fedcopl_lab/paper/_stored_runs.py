@@ -1,8 +1,6 @@
 """Runs named by their settings, as evidence for claims: a profile's stored ones, and what the papers print."""
 
-import math
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import pandas as pd
@@ -13,8 +11,6 @@ from fedcopl_lab.config import PROFILES, PromptConfig, RunConfig, configure
 from fedcopl_lab.paper._evidence import Evidence, Named, NotTestedError, Read, RegimeNotReachedError, Rows, Settings
 from fedcopl_lab.paper._gates import Place, failed_gates, place_of
 from fedcopl_lab.paper._judge import LEAST_SEEDS
-from fedcopl_lab.paper._printed import printed
-from fedcopl_lab.paper.items import ITEMS
 from fedcopl_lab.paper.items._fedcopl_columns import ALL_SPLITS, SETS, SETS_OF, reads_untrained_patches
 from fedcopl_lab.store import Store
 
@@ -186,49 +182,3 @@ class StoredRuns(Evidence):
         if not self._cache[inputs]:
             raise NotTestedError(f"{' or '.join(inputs)} is not here")
         return key_of(config)
-
-
-class PrintedRuns(StoredRuns):
-    """What the papers print, as if it were stored in profile ``"paper"``: claims read its cells as they read runs."""
-
-    def __init__(self) -> None:
-        super().__init__("paper", Store(), seeds=(0, 1, 2))  # the same numbers at each: only their mean is of use
-
-    def rows_of(self, seed: int, settings: Settings) -> tuple[str, Rows | None]:
-        """Rows with the printed accuracy; None where the paper prints none."""
-        return "", _rows().get(self._config(0, settings))
-
-    def split_values(self, read: Callable[[dict[str, Any]], float], **settings: Any) -> pd.Series:
-        """Papers print no splits."""
-        raise NotTestedError("the papers print no split")
-
-
-@lru_cache(maxsize=1)
-def _rows() -> dict[RunConfig, Rows]:
-    last: dict[RunConfig, dict[str, Any]] = {}
-    reached: dict[RunConfig, dict[Any, float]] = {}
-    for item in ITEMS:
-        for metric in ("accuracy", "label_accuracy", "rounds_needed"):
-            lines = printed(item.id, metric).dropna(subset="value")
-            values = dict(zip(zip(lines["series"], lines["column"], strict=True), lines["value"], strict=True))
-            for cell in item.cells("paper") if values else ():
-                value = values.get((cell.series, cell.column))
-                if value is None:
-                    continue
-                row = last.setdefault(cell.config, {"round": 1})
-                if metric == "accuracy":
-                    row |= {"accuracy": value / 100, "accuracy_global": value / 100}
-                elif metric == "label_accuracy":
-                    row["labels"] = {"selected": [[100.0]], "selected_correct": [[value]]}
-                else:
-                    reached.setdefault(cell.config, {})[cell.level] = value
-    return {config: [row] for config, row in last.items()} | {config: _curve(own) for config, own in reached.items()}
-
-
-def _curve(reached: dict[Any, float]) -> Rows:
-    """Accuracy at each round: the highest target that the paper says was reached by then."""
-    rows = []
-    for number in range(1, math.ceil(max(reached.values())) + 1):
-        best = max((target for target, at in reached.items() if at <= number), default=0.0)
-        rows.append({"round": number, "accuracy": best / 100})
-    return rows

@@ -1,6 +1,5 @@
 """What the papers claim in words, and whether stored runs confirm it."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,10 +8,10 @@ import pandas as pd
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._identity import has_key, key_of
 from fedcopl_lab.config import profile_name
-from fedcopl_lab.paper._claims_table import effects, judge, judge_claim
+from fedcopl_lab.paper._claims_table import judge
 from fedcopl_lab.paper._gates import failed_gates, gate_rows, gates, place_of, sentences
 from fedcopl_lab.paper._printed import read_table, rows_with
-from fedcopl_lab.paper._stored_runs import PrintedRuns, StoredRuns
+from fedcopl_lab.paper._stored_runs import StoredRuns
 from fedcopl_lab.paper.items import ITEMS, SEEDS, ways_on_cards
 from fedcopl_lab.paper.statistics import STATISTICS
 from fedcopl_lab.store import Store
@@ -90,22 +89,6 @@ def verdicts(
     found = read_table("printed_effects.csv").to_dict("records")
     printed = {(int(line["number"]), str(line["part"])): float(line["effect"]) for line in found}
     return judge(claim_lines(wanted), runs, STATISTICS, printed)
-
-
-def printed_effects() -> str:
-    """``printed_effects.csv``: every claim's statistic on the cells that the papers print, as ``make docs`` writes it.
-
-    Columns number, part (empty: all cells together) and effect, in the unit of the claim.
-    """
-    cells = PrintedRuns()
-    lines = ["number,part,effect"]
-    for number, rows in claim_lines(judged_claims()).groupby("number", sort=False):
-        written = [{str(name): str(value) for name, value in row.items()} for row in rows.to_dict("records")]
-        judged = judge_claim(written, cells.again(), STATISTICS)
-        lines += [
-            f'{number},"{part}",{effect:.6g}' for part, effect in effects(judged).items() if not math.isnan(effect)
-        ]
-    return "\n".join(lines) + "\n"
 
 
 def claim_lines(wanted: pd.DataFrame) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from fedcopl_lab.paper import (
     seeds_for,
     survivors,
 )
-from fedcopl_lab.report._words import PAPERS, check_columns, markdown
+from fedcopl_lab.report._words import PAPERS, check_columns
 
 SYMBOLS: dict[str, str] = dict(zip(VERDICTS, "✓✗≈○–", strict=True))
 """Verdict -> the sign before it, so that colour is never needed to read it."""
@@ -142,20 +142,6 @@ def many_tests(verdicts: pd.DataFrame) -> str:
     rates = [f"{survivors(p, step)} after {step}" for step in ("Benjamini-Hochberg", "Holm")]
     single = sum(one <= 1 - LEVEL for one in p)
     return f"Of {len(p)} tested differences {single} are significant at 5 % each, {', '.join(rates)}."
-
-
-def claims_markdown(profile: str) -> str:
-    """The claims that a profile's committed runs settle, as Markdown: claim, verdict, what was measured.
-
-    >>> print(claims_markdown("smoke"))
-    | claim | verdict | measured |...
-    """
-    rows = [
-        (f"{line['number']}. {line['claim']} ({line['source']})", f"{SYMBOLS[line['verdict']]} {line['verdict']}",
-         f"{line['statistic']}; {line['n_seeds']} seeds" if line["statistic"] else line["note"])
-        for line in _with_sources(measured_claims(profile)).query("verdict != @_UNTESTED").to_dict("records")
-    ]  # fmt: skip
-    return markdown(("claim", "verdict", "measured"), rows)
 
 
 def claim_text(verdicts: pd.DataFrame, numbers: Sequence[int]) -> str:

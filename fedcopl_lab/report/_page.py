@@ -19,8 +19,8 @@ from fedcopl_lab.config import RunConfig, configure
 from fedcopl_lab.paper import Item
 from fedcopl_lab.report._claims import SYMBOLS, claim_tables, gate_lines
 from fedcopl_lab.report._compare import against_committed, agreement_text
+from fedcopl_lab.report._coverage import coverage
 from fedcopl_lab.report._draw import draw
-from fedcopl_lab.report._overview import coverage
 from fedcopl_lab.report._page_tables import main_table, measured_table, printed_tables
 from fedcopl_lab.report._save import file_name, provenance, save_item
 from fedcopl_lab.report._tables import seeds_text, summary

@@ -1,6 +1,6 @@
 """Names, units and number formats that all pictures, tables and pages share."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pandas as pd
@@ -193,12 +193,6 @@ def last_round(lines: pd.DataFrame) -> pd.DataFrame:
     """Of every run and metric, the value of its last round."""
     newest = lines.groupby(["series", "column", "metric", "seed"], sort=False)["x"].transform("max")
     return lines[lines["x"] == newest]
-
-
-def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table in Markdown."""
-    lines = ["|" + "".join(f" {cell} |" if cell else " |" for cell in head), "|" + "---|" * len(head)]
-    return "\n".join([*lines, *("| " + " | ".join(map(str, row)) + " |" for row in rows)])
 
 
 def order(values: Iterable[str]) -> list[str]:

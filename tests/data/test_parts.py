@@ -1,8 +1,5 @@
 """Fixed parts of a data set: balanced, the same each time, and without the images that `mini` is trained on."""
 
-import base64
-import tomllib
-
 import numpy as np
 import pytest
 import torch
@@ -13,7 +10,7 @@ from fedcopl_lab import FedCoPLError
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.data import SEEN_SETS, PartName, _datasets, load_dataset, seen_positions, split_name
 from fedcopl_lab.data._parts import draw_part, part_sizes
-from fedcopl_lab.extras.embedded.photos import TAILS, LongTail, draw_seen, pixel_twins, record_of
+from fedcopl_lab.extras.embedded.photos import TAILS, LongTail, draw_seen, pixel_twins
 
 
 def digests(images):
@@ -167,11 +164,3 @@ def test_twins_are_found_across_sets_and_never_drawn():
     assert sorted(np.bincount(labels[drawn])) == [4, 5]
     with pytest.raises(FedCoPLError, match="has 5 images without a copy, but 6 are to be drawn; choose a shorter"):
         draw_seen("some", labels, twins, LongTail(6, 6, 1.0))
-
-
-def test_a_record_reads_back():
-    labels, seen = np.array([0, 1, 1, 0, 1]), np.array([1, 3])
-    table = tomllib.loads(record_of("some", seen, labels))["some"]
-    assert (table["train"], table["seen"], table["per_class"]) == (5, 2, [1, 1])
-    bits = np.unpackbits(np.frombuffer(base64.b64decode(table["mask"]), dtype=np.uint8))[:5]
-    assert np.flatnonzero(bits).tolist() == [1, 3]

@@ -75,6 +75,7 @@ def test_a_pickle_that_asks_for_more_than_arrays_is_refused(small_cifar, own_man
     path.write_bytes(evil)
     with pytest.raises(FedCoPLError, match=r"data_batch_2 has md5 .* the file is kept"):
         read_source(load_manifest("cifar10"), small_cifar)
+    assert "data_batch_2 has md5" in verify("cifar10", small_cifar).problems[0]
     own_manifests.edit("cifar10", (old, fakes.md5(evil)))
     with pytest.raises(FedCoPLError, match=r"asks for builtins\.print; only arrays are read"):
         read_source(load_manifest("cifar10"), small_cifar)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-
-from fedcopl_lab.report._words import markdown
+import printed_effects
+import written_tables as tables
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
@@ -119,7 +119,7 @@ def index(notebooks: dict[str, Notebook]) -> str:
     for part, own in groupby(notebooks.items(), lambda pair: told_of(pair[1])["part"]):
         rows += [(f"**{part}**", "", "")]
         rows += [(f"[{name}]({name}.ipynb)", told_of(one)["shows"], told_of(one)["of"]) for name, one in own]
-    return markdown(("notebook", "shows", "of the paper"), rows)
+    return tables.markdown(("notebook", "shows", "of the paper"), rows)
 
 
 def with_table(text: str, name: str, table: str) -> str:
@@ -127,60 +127,6 @@ def with_table(text: str, name: str, table: str) -> str:
     start, end = f"<!-- {name}: written by make tables -->\n", f"\n<!-- end of {name} -->"
     before, rest = text.split(start)
     return f"{before}{start}{table}{end}{rest.split(end)[1]}"
-
-
-def verdicts_markdown() -> str:
-    """How many claims of each paper hold, by profile."""
-    from fedcopl_lab.paper import VERDICTS, judged_claims, measured_claims, measured_profiles
-
-    rows = []
-    papers = judged_claims().set_index("number")["paper"]
-    for name, shown in (("fedcopl", "FedCoPL"), ("sage", "SAGE")):
-        for profile in reversed(measured_profiles()):
-            verdicts = measured_claims(profile)
-            counts = verdicts[verdicts["number"].map(papers) == name]["verdict"].value_counts()
-            rows.append((shown, f"`{profile}`", *(counts.get(word, 0) for word in VERDICTS)))
-    return markdown(("paper", "profile", "hold", "do not hold", *VERDICTS[2:]), rows)
-
-
-def gates_markdown(profile: str) -> str:
-    """What a profile's own runs must show before claims are judged, and what they show; places not run are left out."""
-    from fedcopl_lab.report._claims import gate_lines
-
-    heads = ("gate", "place", "quantity", "needed", "measured", "state")
-    found = [line for line in gate_lines(profile) if line["state"] != "not measured" and line["gate"] != "C"]
-    return markdown(heads, ([line[name] for name in heads] for line in found))
-
-
-def switches_markdown(profile: str = "smoke") -> str:
-    """What each switch of the released code changes, by itself: the setting, and the measured gain over seeds."""
-    from fedcopl_lab.paper import find_items, measured
-
-    (item,) = find_items(["fedcopl_ours_quirks"])
-    configs = {cell.series: vars(cell.config) for cell in item.cells(profile)}
-    numbers = measured(profile)
-    numbers = numbers[(numbers["item"] == item.id) & (numbers["metric"] == "accuracy")]
-    values = 100 * numbers.pivot_table(index="seed", columns="series", values="value")
-    plain = configs.pop("paper mode")
-    rows = []
-    for name, config in configs.items():
-        told = ", ".join(f"`{key}={value}`" for key, value in config.items() if value != plain[key])
-        gains = (values[name] - values["paper mode"]).dropna() if name in values else pd.Series(dtype=float)
-        text = f"{gains.mean():+.1f} ± {gains.std():.1f}".replace("-", "−") if len(gains) > 1 else "not measured"
-        rows.append((name, told, text, len(gains) or ""))
-    return markdown(("switch", "setting", "accuracy against paper mode (points)", "seeds"), rows)
-
-
-def discrepancies_markdown() -> str:
-    """Every place where FedCoPL's paper and its released code differ, and the setting that chooses."""
-    from fedcopl_lab.paper import discrepancies
-
-    rows = []
-    for row in discrepancies().fillna("").to_dict("records"):
-        setting = f"`{row['option']}={row['default']}`" if row["option"] else ""
-        cells = (row["number"], row["topic"], row["paper"], row["code"], setting, row["toolkit"])
-        rows.append([str(cell).replace("|", "\\|") for cell in cells])
-    return markdown(("", "what", "the paper", "the released code", "setting", "here"), rows)
 
 
 def to_text(notebook: Notebook) -> str:
@@ -198,35 +144,36 @@ def pages() -> dict[Path, str]:
     """Every page and notebook as it should be."""
     from fedcopl_lab.extras.bench.picture import bench_markdown
     from fedcopl_lab.extras.bench.plan import cards_markdown
-    from fedcopl_lab.paper._verdicts import printed_effects
-    from fedcopl_lab.report import beside_markdown, claims_markdown, coverage_markdown, items_markdown
 
     notebooks = read_notebooks()
     should = {NOTEBOOKS / f"{name}.ipynb": to_text(notebook) for name, notebook in linked(notebooks).items()}
-    tables = {
-        ROOT / "README.md": {"verdicts": verdicts_markdown()},
+    wanted = {
+        ROOT / "README.md": {"verdicts": tables.verdicts_markdown()},
         NOTEBOOKS / "README.md": {
             "items": index(notebooks),
-            "every item": items_markdown().replace("](notebooks/", "]("),
+            "every item": tables.items_markdown().replace("](notebooks/", "]("),
         },
         ROOT / "figures" / "mini" / "README.md": {
-            "mini": beside_markdown("fedcopl_main_table1", "mini"),
-            "gates of mini": gates_markdown("mini"),
-            "SAGE in mini": beside_markdown("sage_main_table1", "mini"),
-            "claims in mini": claims_markdown("mini"),
-            "run in mini": coverage_markdown("mini"),
+            "mini": tables.beside_markdown("fedcopl_main_table1", "mini"),
+            "gates of mini": tables.gates_markdown("mini"),
+            "SAGE in mini": tables.beside_markdown("sage_main_table1", "mini"),
+            "claims in mini": tables.claims_markdown("mini"),
+            "run in mini": tables.coverage_markdown("mini"),
         },
-        ROOT / "docs" / "differences.md": {"switches": switches_markdown(), "all": discrepancies_markdown()},
+        ROOT / "docs" / "differences.md": {
+            "switches": tables.switches_markdown(),
+            "all": tables.discrepancies_markdown(),
+        },
         ROOT / "docs" / "performance.md": {
             "bench step": bench_markdown(pd.read_csv(ROOT / "figures" / "ours_bench_step.csv")),
             "cards": cards_markdown(),
         },
     }
-    for path, named in tables.items():
+    for path, named in wanted.items():
         should[path] = path.read_text(encoding="utf-8")
         for name, table in named.items():
             should[path] = with_table(should[path], name, table)
-    should[ROOT / "fedcopl_lab" / "paper" / "printed_effects.csv"] = printed_effects()
+    should[ROOT / "fedcopl_lab" / "paper" / "printed_effects.csv"] = printed_effects.as_csv()
     return should
 
 

@@ -7,7 +7,6 @@ import torch
 from small_semi import descend, same_models
 from torch.nn import functional as F
 
-from fedcopl_lab import FedCoPLError
 from fedcopl_lab.methods._fedlabel import agreement_loss, surer_labels
 from fedcopl_lab.methods._recipe import RoundEnd
 
@@ -118,33 +117,3 @@ def test_merge_is_half_of_each_mean(open_tiny, start_task, counts):
         a, b = (update.sent[f"unsupervised/{name}"].double() for update in updates.values())
         mean = mean / 2 + (counts[0] * a + counts[1] * b) / sum(counts) / 2
     assert torch.allclose(merged.model[name].double(), mean, atol=1e-6)
-
-
-def test_burn_in_and_ramp_follow_the_length_of_a_run(tiny_config):
-    assert tiny_config("FedLabel", rounds=12).burn_in_rounds == 2
-    assert tiny_config("FedLabel", rounds=300).burn_in_rounds == 50
-    assert tiny_config("FedLabel", rounds=12, fedlabel_burn_in=0).burn_in_rounds == 0
-    assert tiny_config("FedLoKe", rounds=500).ramp_rounds == 200
-    assert tiny_config("FedLoKe", rounds=1).ramp_rounds == 1
-    assert tiny_config("FedMatch", rounds=200).lookup_period == 10
-    assert tiny_config("FedMatch", rounds=12).lookup_period == 1
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({"fedlabel_threshold": 1.5}, r"fedlabel_threshold=1.5 is not valid; expected in \[0, 1\]"),
-        ({"fedlabel_burn_in": -1}, "fedlabel_burn_in=-1 is not valid; expected a whole number, 0 or more"),
-        ({"fedloke_ramp": 0}, "fedloke_ramp=0"),
-        ({"fedloke_mu": 1.1}, "fedloke_mu=1.1"),
-        ({"fedmatch_lambda_s": 0.0}, "fedmatch_lambda_s=0.0 is not valid; expected above 0"),
-        ({"fedmatch_helpers": -1}, "fedmatch_helpers=-1"),
-        ({"fedmatch_psi_share": 1.0}, "fedmatch_psi_share=1.0"),
-        ({"fedmatch_unsent": -1.0}, "fedmatch_unsent=-1.0"),
-        ({"feddb_momentum": 1.0}, r"feddb_momentum=1.0 is not valid; expected in \[0, 1\)"),
-        ({"feddure_threshold": 2.0}, "feddure_threshold=2.0"),
-    ],
-)
-def test_settings_outside_their_range_are_refused(tiny_config, change, expected):
-    with pytest.raises(FedCoPLError, match=expected):
-        tiny_config("FedLabel", **change)

@@ -172,16 +172,6 @@ def test_cpl_takes_pools_of_candidates(logits, scope, of):
         assert sum(one.counts(4) for one in phase.labels).tolist() == pooled.counts(4).tolist()
 
 
-def test_the_oracle_keeps_images_and_replaces_labels(logits):
-    estimated = run_copl(logits)
-    true = [torch.arange(n) % 4 for n in SIZES]
-    phase = oracle(estimated, true)
-    for ours, theirs, labels in zip(phase.labels, estimated.labels, true, strict=True):
-        assert torch.equal(ours.indices, theirs.indices)
-        assert torch.equal(ours.labels, labels[ours.indices])
-    assert torch.equal(phase.quota, estimated.quota)
-
-
 @pytest.mark.parametrize("labeller", ["FPL", "CPL", "UPL", "CoPL", "true"])
 def test_the_configuration_names_the_labeller(logits, labeller):
     config, true = baseline(labeller=labeller, shots=3), [torch.zeros(n, dtype=torch.long) for n in SIZES]

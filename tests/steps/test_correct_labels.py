@@ -130,16 +130,6 @@ def plain_loss(strong, rows):
     return total / len(rows)
 
 
-def test_loss_of_three_images_by_hand():
-    local = logits_of([0.97, 0.02, 0.01], [0.5, 0.3, 0.2], [0.5, 0.3, 0.2])
-    global_ = logits_of([0.04, 0.92, 0.04], [0.01, 0.01, 0.98], [0.3, 0.4, 0.3])
-    strong = logits_of([0.2, 0.5, 0.3], [0.1, 0.2, 0.7], [0.8, 0.1, 0.1])
-    labels = correct_pseudo_labels(local, global_)
-    # lambda(0.05) = 1/2: half the label on class 0, half on class 1; the second is the global one; no third
-    by_hand = (0.5 * math.log(0.5 / 0.2) + 0.5 * math.log(0.5 / 0.5) + math.log(1 / 0.7)) / 3
-    assert float(consistency_loss(strong, labels.target, labels.used)) == pytest.approx(by_hand, abs=1e-5)
-
-
 def test_reduces_to_fixmatch():
     generator = torch.Generator().manual_seed(2)
     local, global_, strong = 4 * torch.randn(3, 50, 5, generator=generator)

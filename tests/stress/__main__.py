@@ -27,7 +27,7 @@ from findings import Finding, write_table
 from fedcopl_lab.engine import environment
 
 FEW_FAULTS = (
-    "a corrupted row", "a wrong run key", "a store written by a newer version", "permission lost after the first round",
+    "a corrupted row", "a wrong run key", "permission lost after the first round",
     "a state of another round", "a loss that is no number, prompts", "a holder that dies while seven others wait",
     "a client left without selected samples", "all clients of a round failing",
 )  # fmt: skip

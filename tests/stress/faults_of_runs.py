@@ -8,10 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import torch
 from faults import fault, recovering, refused, run
 from processes import start
-from seams import everywhere, internal, patched, without_labels
+from seams import everywhere, patched, without_labels
 from workloads import PROMPTING, SAGE, compute, promised
 
 import fedcopl_lab as lab
@@ -19,7 +18,6 @@ from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import SAGE_METHODS
 from fedcopl_lab.store import Store
 
-N_IMAGES = 300
 TWO_LONG_RUNS = [replace(SAGE, seed=seed, rounds=40) for seed in range(2)]
 
 
@@ -42,15 +40,6 @@ def _nan_loss_of_sage(folder: Path) -> str:
         refused(lambda c=config: run(folder / "store", c), "finite numbers")
     assert not rounds_stored(folder / "store")
     return f"{len(SAGE_METHODS)} methods refuse the round, nothing is stored"
-
-
-@fault("infinite and NaN images")
-def _bad_images(folder: Path) -> str:
-    for value in (float("nan"), float("inf")):
-        logits = torch.full((N_IMAGES, 10), value)
-        with patched((internal("methods", "_Frozen"), "zero_shot_logits", logits)):
-            text = refused(lambda: run(folder / "store", PROMPTING), "NaN or infinite", "look at the images")
-    return text.split(";")[0]
 
 
 @fault("a client left without selected samples")

@@ -1,9 +1,7 @@
 """Files from elsewhere: configurations, command lines, manifests, stored runs, checkpoints, archives, claims."""
 
 import dataclasses
-import io
 import json
-import pickle
 import random
 import shutil
 import tomllib
@@ -18,7 +16,7 @@ from workloads import SAGE, compute
 import fedcopl_lab as lab
 from fedcopl_lab.cli import main
 from fedcopl_lab.config import METHODS, SAGE_METHODS, PromptConfig, SageConfig
-from fedcopl_lab.data import download_of, known_manifests, load_manifest, manifest_folder, read_manifest_table
+from fedcopl_lab.data import download_of, known_manifests, load_manifest, manifest_folder
 from fedcopl_lab.paper import claims, find_items, measured
 from fedcopl_lab.store import Run, Store
 
@@ -147,19 +145,6 @@ def _weights(draw: random.Random, folder: Path) -> Case:
     return lambda: internal("models", "_read_state")("ViT-B-32", path, torchscript=False)
 
 
-@target("embedded checkpoint")
-def _embedded(draw: random.Random, folder: Path) -> Case:
-    path = folder / "tiny.safetensors"
-    right = (internal("models", "EMBEDDED_FOLDER") / path.name).read_bytes()
-    path.write_bytes(damaged(draw, right))
-    expected = str(read_manifest_table("tiny")["sha256"])
-
-    def case() -> None:
-        assert internal("models", "read_checked")(path, expected, "tiny") == right, "other bytes passed"
-
-    return case
-
-
 @target("archive")
 def _archive(draw: random.Random, folder: Path) -> Case:
     import fakes
@@ -185,22 +170,6 @@ def _archive(draw: random.Random, folder: Path) -> Case:
             raise
         finally:
             assert sorted({one.name for one in folder.iterdir()} - {"out"}) == sorted({*before} - {"out"})
-
-    return case
-
-
-@target("CIFAR pickle")
-def _pickle(draw: random.Random, folder: Path) -> Case:
-    import fakes
-
-    content = damaged(draw, fakes.cifar10(per_batch=1)["cifar-10-batches-py/data_batch_1"])
-
-    def case() -> None:
-        try:
-            internal("data", "_ArraysOnly")(io.BytesIO(content), encoding="bytes").load()
-        except (pickle.UnpicklingError, EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError,
-                UnicodeDecodeError, OverflowError, MemoryError, ImportError):  # fmt: skip
-            raise lab.FedCoPLError("only after its md5 matches: a damaged file never comes so far") from None
 
     return case
 

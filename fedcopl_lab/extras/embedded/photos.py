@@ -3,9 +3,7 @@
 The photographs were drawn once and are recorded in ``fedcopl_lab/data/mini_seen.toml``; :func:`draw_seen` says how.
 """
 
-import base64
 import hashlib
-import textwrap
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.data import load_dataset, positions_sha256, seen_positions
+from fedcopl_lab.data import load_dataset, seen_positions
 from fedcopl_lab.extras.embedded.captions import PHOTO_SETS, PhotoCaptions, photo_captions
 from fedcopl_lab.extras.embedded.recipes import MiniRecipe
 from fedcopl_lab.models.checkpoint import model_config
@@ -27,8 +25,6 @@ from fedcopl_lab.seeding import numpy_generator, torch_generator
 
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-
-_LINE = 100  # characters of a line of the record
 
 
 @dataclass(frozen=True, repr=False)
@@ -199,16 +195,3 @@ def draw_seen(name: str, train_labels: Positions, twins: Flags, tail: LongTail |
             )
         drawn.append(own[:size])
     return np.sort(np.concatenate(drawn))
-
-
-def record_of(name: str, seen: Positions, train_labels: Positions) -> str:
-    """The lines of the record for one set's draw."""
-    mask = np.zeros(len(train_labels), dtype=bool)
-    mask[seen] = True
-    counts = ", ".join(map(str, np.bincount(train_labels[seen], minlength=int(train_labels.max()) + 1)))
-    packed = textwrap.fill(base64.b64encode(np.packbits(mask).tobytes()).decode(), _LINE)
-    lines = textwrap.fill(counts, _LINE, initial_indent="    ", subsequent_indent="    ")
-    return (
-        f'[{name}]\ntrain = {len(train_labels)}\nseen = {len(seen)}\nsha256 = "{positions_sha256(seen)}"\n'
-        f'per_class = [\n{lines},\n]\nmask = """\n{packed}\n"""\n'
-    )
