@@ -59,23 +59,14 @@ class Batch:
 
 @dataclass(frozen=True, repr=False)
 class ViewLabels:
-    """Pseudo-labels of one or more steps, one row per weak view.
+    """Pseudo-labels of one or more steps, one row per weak view."""
 
-    Attributes:
-        places: where the images are in the client's pool, [n].
-        local: scores by the model in training, [n, C].
-        global_: scores by the round's global model, or None.
-        target: what the strong view was trained towards, [n, C].
-        weight: lambda, [n].
-        used: whether the view counted, [n].
-    """
-
-    places: Int[Tensor, "n"]
-    local: Float[Tensor, "n c"]
-    global_: Float[Tensor, "n c"] | None
-    target: Float[Tensor, "n c"]
-    weight: Float[Tensor, "n"]
-    used: Bool[Tensor, "n"]
+    places: Int[Tensor, "n"]  # where the images are in the client's pool
+    local: Float[Tensor, "n c"]  # scores by the model in training
+    global_: Float[Tensor, "n c"] | None  # scores by the round's global model, or None
+    target: Float[Tensor, "n c"]  # what the strong view was trained towards
+    weight: Float[Tensor, "n"]  # lambda
+    used: Bool[Tensor, "n"]  # whether the view counted
 
     @classmethod
     def joined(cls, parts: Sequence["ViewLabels"]) -> "ViewLabels":
@@ -95,20 +86,13 @@ class ViewLabels:
 
 @dataclass(frozen=True)
 class BatchSource:
-    """Draws the batches of one client, one local epoch at a time.
-
-    Attributes:
-        labelled: positions of its labelled images, [n_l].
-        pool: positions of its unlabelled pool, [n_u].
-        labelled_strong: make strong views of labelled images too.
-        score: the global model's scores of weak views, made for many steps at once; None makes none.
-    """
+    """Draws the batches of one client, one local epoch at a time."""
 
     setting: SemiSetting
-    labelled: Tensor
-    pool: Tensor
-    labelled_strong: bool = False
-    score: Callable[[Tensor], Tensor] | None = None
+    labelled: Tensor  # positions of its labelled images, [n_l]
+    pool: Tensor  # positions of its unlabelled pool, [n_u]
+    labelled_strong: bool = False  # make strong views of labelled images too
+    score: Callable[[Tensor], Tensor] | None = None  # the global model's, of weak views of many steps; None makes none
 
     def labelled_only(self, generator: torch.Generator) -> Iterator[Batch]:
         """An epoch of labelled images: drawn with replacement, or one pass over them without."""

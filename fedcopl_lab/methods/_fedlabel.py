@@ -33,17 +33,11 @@ _COUNT = "pseudo-labels"
 
 @dataclass(frozen=True, repr=False)
 class SurerLabels:
-    """Labels of the surer of two models.
+    """Labels of the surer of two models."""
 
-    Attributes:
-        labels: one-hot targets; used where the surer model is confident enough; weight 1 where it is the second.
-        agree: whether both models give one label, [n].
-        ratio: smaller variance of the probabilities over the larger, in [0, 1], [n].
-    """
-
-    labels: CorrectedLabels
-    agree: Bool[Tensor, "n"]
-    ratio: Float[Tensor, "n"]
+    labels: CorrectedLabels  # one-hot; used where the surer model is confident enough; weight 1 where it is the second
+    agree: Bool[Tensor, "n"]  # whether both models give one label
+    ratio: Float[Tensor, "n"]  # smaller variance of the probabilities over the larger, in [0, 1]
 
     def __repr__(self) -> str:
         return f"SurerLabels({int(self.labels.used.sum())} of {len(self.agree)} images labelled)"

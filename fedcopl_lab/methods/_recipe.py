@@ -20,19 +20,12 @@ from fedcopl_lab.steps import CorrectedLabels, average_models, confident_labels,
 
 @dataclass(frozen=True)
 class RoundEnd:
-    """What the server has in its hands when the clients are done.
+    """What the server has in its hands when the clients are done."""
 
-    Attributes:
-        setting: data and federation.
-        before: the state the round started from.
-        updates: client -> what it sent, in the order of client numbers.
-        weights: aggregation weight of each of them, [M].
-    """
-
-    setting: SemiSetting
-    before: SemiState
-    updates: Mapping[int, Sent]
-    weights: Tensor
+    setting: SemiSetting  # data and federation
+    before: SemiState  # the state the round started from
+    updates: Mapping[int, Sent]  # client -> what it sent, in the order of client numbers
+    weights: Tensor  # aggregation weight of each of them, [M]
 
 
 def no_labels(task: LocalTask, scores: WeakScores) -> CorrectedLabels:

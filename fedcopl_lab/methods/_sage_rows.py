@@ -115,17 +115,11 @@ def _entropy_of(p: Tensor) -> float:
 
 @dataclass(frozen=True, repr=False)
 class CheckedViews:
-    """The weak views of a round, all participants together, beside the truth.
+    """The weak views of a round, all participants together, beside the truth."""
 
-    Attributes:
-        noted: scores and labels.
-        true: true class of each view's image, [n].
-        minority: whether that class is rare on its client, [n].
-    """
-
-    noted: ViewLabels
-    true: Int[Tensor, "n"]
-    minority: Bool[Tensor, "n"]
+    noted: ViewLabels  # scores and labels
+    true: Int[Tensor, "n"]  # true class of each view's image
+    minority: Bool[Tensor, "n"]  # whether that class is rare on its client
 
     def __repr__(self) -> str:
         return f"CheckedViews({len(self.true)} weak views)"

@@ -53,44 +53,26 @@ class SemiState:
 
 @dataclass(frozen=True, repr=False)
 class Sent:
-    """What one client sends at the end of a round.
+    """What one client sends at the end of a round."""
 
-    Attributes:
-        model: state dict.
-        sent: what else its method sends.
-    """
-
-    model: Tensors
-    sent: Tensors
+    model: Tensors  # state dict
+    sent: Tensors  # what else its method sends
 
 
 @dataclass(frozen=True, repr=False)
 class ClientUpdate(Sent):
-    """What one client's round ended with, beside what it sends.
+    """What one client's round ended with, beside what it sends."""
 
-    Attributes:
-        memory: what it keeps for itself.
-        momentum: SGD buffers after the last step, by parameter.
-        losses: mean over the steps of each named loss.
-        n_steps: optimiser steps taken.
-        start_scores: scores of its pool's reported images by the model it started from, [n_scored, C].
-        end_scores: the same by its trained model.
-        start_batch_scores: as ``start_scores``, normalised with these images' own statistics, [n_scored, C].
-        end_batch_scores: the same by its trained model.
-        probe_scores: scores of the fixed test images by its trained model, [n_probe, C].
-        noted: pseudo-labels of all steps; None where there were none.
-    """
-
-    memory: Tensors
-    momentum: Tensors
-    losses: dict[str, float]
-    n_steps: int
-    start_scores: Float[Tensor, "n_scored c"]
-    end_scores: Float[Tensor, "n_scored c"]
-    start_batch_scores: Float[Tensor, "n_scored c"]
-    end_batch_scores: Float[Tensor, "n_scored c"]
-    probe_scores: Float[Tensor, "n_probe c"]
-    noted: ViewLabels | None
+    memory: Tensors  # what it keeps for itself
+    momentum: Tensors  # SGD buffers after the last step, by parameter
+    losses: dict[str, float]  # mean over the steps of each named loss
+    n_steps: int  # optimiser steps taken
+    start_scores: Float[Tensor, "n_scored c"]  # scores of its pool's reported images by the model it started from
+    end_scores: Float[Tensor, "n_scored c"]  # the same by its trained model
+    start_batch_scores: Float[Tensor, "n_scored c"]  # as ``start_scores``, normalised with these images' own statistics
+    end_batch_scores: Float[Tensor, "n_scored c"]  # the same by its trained model
+    probe_scores: Float[Tensor, "n_probe c"]  # scores of the fixed test images by its trained model
+    noted: ViewLabels | None  # pseudo-labels of all steps; None where there were none
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name} {value:.3f}" for name, value in self.losses.items())

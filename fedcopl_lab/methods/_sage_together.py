@@ -63,20 +63,13 @@ class VirtualPass:
     """Ask for a model's scores after a step of plain gradient descent that is not kept.
 
     The answer carries a gradient to what the loss depends on; it is None where no client wants it.
-
-    Attributes:
-        views: what the step descends on, [n, 3, h, w].
-        loss: of their scores.
-        then: what is scored after the step, [b, 3, h, w].
-        lr: length of the step.
-        wanted: whether this client needs the answer.
     """
 
-    views: Tensor
-    loss: Callable[[Tensor], Tensor]
-    then: Tensor
-    lr: float
-    wanted: bool
+    views: Tensor  # what the step descends on, [n, 3, h, w]
+    loss: Callable[[Tensor], Tensor]  # of their scores
+    then: Tensor  # what is scored after the step, [b, 3, h, w]
+    lr: float  # length of the step
+    wanted: bool  # whether this client needs the answer
     model: str = OWN_MODEL
 
 

@@ -27,19 +27,12 @@ from fedcopl_lab.methods.protocol import Exchange, Expected, Letter, Mean, Tenso
 
 @dataclass(frozen=True, repr=False)
 class PromptServerState:
-    """What the server knows after a number of rounds: no text prompt where clients keep it, no pseudo-label.
+    """What the server knows after a number of rounds: no text prompt where clients keep it, no pseudo-label."""
 
-    Attributes:
-        round: completed rounds.
-        prompts: those that it averages, by part.
-        wanted: images that each client was to select, [K].
-        selected: images that each client says it selected, [K]; 0 for one that missed the label phase.
-    """
-
-    round: int
-    prompts: Tensors
-    wanted: Int[Tensor, "k"]
-    selected: Int[Tensor, "k"]
+    round: int  # completed rounds
+    prompts: Tensors  # those that it averages, by part
+    wanted: Int[Tensor, "k"]  # images that each client was to select
+    selected: Int[Tensor, "k"]  # images that each client says it selected; 0 for one that missed the label phase
 
     def to_tensors(self) -> Tensors:
         """The state as named tensors."""
@@ -52,17 +45,11 @@ class PromptServerState:
 
 @dataclass(frozen=True)
 class PromptRound:
-    """A round as the server saw it.
+    """A round as the server saw it."""
 
-    Attributes:
-        row: round, participants, those that answered with their weights, and every client's selected images.
-        uploaded: the counts that clients sent in a label phase, [K, C]; None without one.
-        pooled: the label phase, where the server made it from all clients' scores.
-    """
-
-    row: dict[str, Any]
-    uploaded: Int[Tensor, "k c"] | None = None
-    pooled: LabelPhase | None = None
+    row: dict[str, Any]  # round, participants, those that answered and their weights, each client's selected images
+    uploaded: Int[Tensor, "k c"] | None = None  # the counts that clients sent in a label phase; None without one
+    pooled: LabelPhase | None = None  # the label phase, where the server made it from all clients' scores
 
 
 class PromptServer:

@@ -94,17 +94,12 @@ class Answer:
 
 @dataclass(frozen=True)
 class Expected:
-    """What an answer must hold.
+    """What an answer must hold."""
 
-    Attributes:
-        like: tensors of the right names, shapes and types; whole numbers among them are counts, 0 or more.
-        more: whether others may come with them.
-        numbers: the largest that each number may be; none may be below 0.
-    """
-
+    # tensors of the right names, shapes and types; whole numbers among them are counts, 0 or more
     like: Mapping[str, Tensor] = field(default_factory=dict)
-    more: bool = False
-    numbers: Mapping[str, int] = field(default_factory=dict)
+    more: bool = False  # whether others may come with them
+    numbers: Mapping[str, int] = field(default_factory=dict)  # the largest that each number may be; none may be below 0
 
 
 @dataclass(frozen=True)

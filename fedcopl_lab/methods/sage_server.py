@@ -19,15 +19,10 @@ from fedcopl_lab.steps import average_models
 
 @dataclass(frozen=True)
 class SageRound:
-    """A round as the server saw it.
+    """A round as the server saw it."""
 
-    Attributes:
-        row: round, participants, and those that answered with their weights.
-        messages: what each participant received beside the model.
-    """
-
-    row: dict[str, Any]
-    messages: Mapping[int, Tensors]
+    row: dict[str, Any]  # round, participants, and those that answered with their weights
+    messages: Mapping[int, Tensors]  # what each participant received beside the model
 
 
 class SageServer:

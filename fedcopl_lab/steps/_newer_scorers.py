@@ -30,7 +30,6 @@ class LowRankScorer(Scorer):
     reads_template: ClassVar[bool] = True
 
     def start(self, drawn: Mapping[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
-        """See :meth:`Scorer.start`."""
         n_text, width = self.prompted.text_shape
         rank = max(n_text // 2, 1)
         left = torch.randn(rank, n_text, generator=generator) / rank**0.5
@@ -70,7 +69,6 @@ class GeneratedScorer(Scorer):
     reads_template: ClassVar[bool] = True
 
     def start(self, drawn: Mapping[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
-        """See :meth:`Scorer.start`."""
         assert self.template is not None
         d, width = self.template.shape[1], self.prompted.text_shape[1]
         maps = torch.randn(2 * d, width, generator=generator) / d**0.5
@@ -87,7 +85,6 @@ class GeneratedScorer(Scorer):
         return made
 
     def texts(self, prompts: Mapping[str, Tensor]) -> Tensor:
-        """See :meth:`Scorer.texts`."""
         return self.prompted.text_features(self.generated(prompts["text"]))
 
 
@@ -102,7 +99,6 @@ class HeadScorer(Scorer):
     reads_template: ClassVar[bool] = True
 
     def start(self, drawn: Mapping[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
-        """See :meth:`Scorer.start`."""
         assert self.template is not None
         scale = self.prompted.model.logit_scale.detach().exp()
         return {**drawn, "text": (scale * self.template).to(drawn["text"])}
@@ -127,7 +123,6 @@ class MeansScorer(Scorer):
     reads_template: ClassVar[bool] = True
 
     def start(self, drawn: Mapping[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
-        """See :meth:`Scorer.start`."""
         assert self.template is not None
         return {**drawn, "text": self.template.to(drawn["text"])}
 
@@ -142,7 +137,6 @@ class CovarianceScorer(MeansScorer):
     """FedCOF (arXiv 2412.14326): as :class:`MeansScorer`, with one more column for a client's counts, [C, d + 1]."""
 
     def start(self, drawn: Mapping[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
-        """See :meth:`Scorer.start`."""
         text = super().start(drawn, generator)["text"]
         return {**drawn, "text": F.pad(text, (0, 1))}
 
