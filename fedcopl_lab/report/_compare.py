@@ -88,7 +88,9 @@ def committed_beside(item: Item | str, metric: str | None = None) -> pd.DataFram
             found[profile] = beside(known, lines, profile, metric)
     if not found:
         raise FedCoPLError(f"no committed numbers have {metric!r} of {known.id}; choose another item or metric")
-    rows = order(row for wide in found.values() for row in wide.index)
+    named = [cell.series for profile in found for cell in known.cells(profile)]
+    rows = order([*named, *(row for wide in found.values() for row in wide.index)])
+    rows = [row for row in rows if any(row in wide.index for wide in found.values())]
     rows.sort(key=lambda row: known.role(row) != "before training")  # each in its own name, all of them first
     theirs = [wide.xs("paper", axis=1, level="source", drop_level=False) for wide in found.values() if "paper" in wide]
     ours = [wide.loc[:, wide.columns.get_level_values("source") != "paper"].reindex(rows) for wide in found.values()]

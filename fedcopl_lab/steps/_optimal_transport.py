@@ -77,8 +77,7 @@ def transport_plan(
         moving = moving[change >= threshold * before.abs().mean(dim=1)]
         if not len(moving):
             break
-    plan = (u[:, :, None] * kernel * v[:, None, :]).to(similarity.dtype)
-    return plan.reshape(similarity.shape)
+    return (u[:, :, None] * kernel * v[:, None, :]).to(similarity.dtype).reshape(similarity.shape)
 
 
 def _scale_all(

@@ -225,8 +225,7 @@ def one_half_is_near_the_best(runs: StoredRuns) -> Judgement:
 
     def gained(field: str, there: Settings) -> pd.Series:
         table = runs.sweep(accuracy, field, LEVELS, least=len(LEVELS), **there)
-        best = table.mean().drop(0.5).idxmax()
-        gap = runs.between(accuracy, field, **there)(best, 0.5)
+        gap = runs.between(accuracy, field, **there)(table.mean().drop(0.5).idxmax(), 0.5)
         return with_image_error(best_of_others(table, 0.5), image_error(gap))
 
     fields = {"τ1": "q_conf", "τ2": "q_ent"}
