@@ -92,6 +92,7 @@ def test_schedules_are_the_public_codes_numbers_in_paper_and_shares_elsewhere(me
     assert getattr(configure("paper", method=method, dataset="cifar100", rounds=600), setting) == paper
     assert getattr(configure("smoke", method=method), setting) == smoke
     assert getattr(configure("smoke", method=method, rounds=1), setting) == (0 if setting == "burn_in_rounds" else 1)
+    assert configure("smoke", method="FedLabel", fedlabel_burn_in=0).burn_in_rounds == 0
 
 
 def test_feddb_is_its_public_code_and_the_other_form_a_switch():

@@ -52,8 +52,8 @@ def imported_modules(path):
                 module = ".".join([*folder[: len(folder) - node.level + 1], *filter(None, [module])])
             if module == "fedcopl_lab":
                 for alias in node.names:
-                    homes = [home for home, names in fedcopl_lab._NAMES.items() if alias.name in names.split()]
-                    yield f"fedcopl_lab{[*homes, f'.{alias.name}'][0]}", node.lineno
+                    homes = (home for home, names in fedcopl_lab._NAMES.items() if alias.name in names.split())
+                    yield f"fedcopl_lab{next(homes, f'.{alias.name}')}", node.lineno
             else:
                 yield module, node.lineno
 

@@ -164,10 +164,10 @@ def load_manifest(name: str) -> Manifest:
 
     Shown in notebook ``00_quickstart``.
     """
+    if (kind := read_manifest_table(name).get("kind")) != "dataset":
+        known = ", ".join(known_manifests("dataset"))
+        raise FedCoPLError(f"{manifest_folder() / name}.toml describes {kind}; choose among {known}")
     with _well_formed(name) as (path, table):
-        if table["kind"] != "dataset":
-            known = ", ".join(known_manifests("dataset"))
-            raise FedCoPLError(f"{path} describes {table['kind']}; choose among {known}")
         return _manifest(path, table)
 
 

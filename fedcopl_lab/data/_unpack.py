@@ -17,6 +17,7 @@ from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.data._download import file_digest
 
 MAX_BYTES = 60_000_000_000
+MAX_FILES = 1_000_000
 _BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError, KeyError)
 
 Listing = dict[str, tuple[int, str]]
@@ -26,14 +27,16 @@ class UnpackError(FedCoPLError):
     """An archive that is broken or not what it should be."""
 
 
-def unpack(archive: Path, target: Path, progress: bool = True, max_bytes: int = MAX_BYTES) -> Listing:
+def unpack(
+    archive: Path, target: Path, progress: bool = True, max_bytes: int = MAX_BYTES, max_files: int = MAX_FILES
+) -> Listing:
     """Unpack a tar or zip archive into a folder, which is changed only when everything is there.
 
     Args:
         archive: the archive, whose checksum was verified before.
         target: the folder; what the archive holds at its top level is moved into it.
         progress: show a bar.
-        max_bytes: unpacked size beyond which the archive is refused.
+        max_bytes, max_files: unpacked size and number of entries beyond which the archive is refused.
 
     Returns:
         For every file its size and sha256, by path relative to ``target``.
@@ -46,7 +49,7 @@ def unpack(archive: Path, target: Path, progress: bool = True, max_bytes: int = 
         shutil.rmtree(leftover, ignore_errors=True)
     scratch = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=target))
     try:
-        listing = _write_all(archive, scratch, progress, max_bytes)
+        listing = _write_all(archive, scratch, progress, max_bytes, max_files)
         for top in sorted(scratch.iterdir()):
             _move(top, target / top.name)
         return listing
@@ -59,17 +62,17 @@ def unpack(archive: Path, target: Path, progress: bool = True, max_bytes: int = 
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _write_all(archive: Path, scratch: Path, progress: bool, max_bytes: int) -> Listing:
+def _write_all(archive: Path, scratch: Path, progress: bool, max_bytes: int, max_files: int) -> Listing:
     shown, left = partial(tqdm, desc=f"unpack {archive.name}", unit="file", disable=not progress), max_bytes
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as content:
-            for info in shown(content.infolist()):
-                left = _room(archive, left - info.file_size)
+            for number, info in enumerate(shown(content.infolist()), start=1):
+                left = _room(archive, left - info.file_size, max_files - number)
                 content.extract(info, scratch)  # drops "..", drives and a leading "/"; a link becomes a plain file
     else:
         with tarfile.open(archive) as content:
-            for member in shown(content):
-                left = _room(archive, left - member.size)
+            for number, member in enumerate(shown(content), start=1):
+                left = _room(archive, left - member.size, max_files - number)
                 content.extract(member, scratch, filter="data")
     files = [path for path in sorted(scratch.rglob("*")) if path.is_file()]
     if not files:
@@ -77,9 +80,10 @@ def _write_all(archive: Path, scratch: Path, progress: bool, max_bytes: int) -> 
     return {path.relative_to(scratch).as_posix(): (path.stat().st_size, file_digest(path, "sha256")) for path in files}
 
 
-def _room(archive: Path, left: int) -> int:
-    if left < 0:
-        raise UnpackError(f"{archive} unpacks to {-left} bytes too many; it is not what it should be")
+def _room(archive: Path, left: int, files_left: int) -> int:
+    if left < 0 or files_left < 0:
+        much = f"{-left} bytes too many" if left < 0 else "too many files"
+        raise UnpackError(f"{archive} unpacks to {much}; it is not what it should be")
     return left
 
 

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.steps import FilteredSet, PseudoLabels, class_counts
 
 
@@ -48,6 +49,9 @@ def phase_counts(phase: LabelPhase, true: Sequence[Int[Tensor, "_"]]) -> dict[st
         predicted class, those that passed the filter, of a labeller that filters; ``selected``, by pseudo-label,
         those that the client trains on; ``predicted_right``, ``kept_right`` and ``selected_right``, the right ones.
 
+    Raises:
+        FedCoPLError: labels of another number of clients.
+
     >>> logits = [torch.randn(20, 3), torch.randn(9, 3)]
     >>> phase = lab.methods.copl(logits, lab.configure("smoke"), n_train=29, phase=0)
     >>> sorted(phase_counts(phase, [scores.argmax(dim=1) for scores in logits]))[:3]
@@ -55,6 +59,8 @@ def phase_counts(phase: LabelPhase, true: Sequence[Int[Tensor, "_"]]) -> dict[st
 
     Shown in notebook ``explore``.
     """
+    if len(true) != len(phase.logits):
+        raise FedCoPLError(f"labels of {len(true)} clients for {len(phase.logits)}; expected those of each client")
     n_classes = phase.quota.shape[1]
     stages = {
         "predicted": [(scores.argmax(dim=1), t) for scores, t in zip(phase.logits, true, strict=True)],

@@ -72,6 +72,7 @@ def test_a_malformed_manifest_is_named(spoiled, old, new, said):
     assert str(path) in str(caught.value)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert ("is no manifest" in str(caught.value)) == ("describes" not in said)
 
 
 def test_broken_toml_names_the_file(spoiled):

@@ -93,6 +93,8 @@ def test_too_much_is_refused(archive, tmp_path):
     path = archive(("a", bytes(1000)), ("b", bytes(5_000_000)))
     with pytest.raises(UnpackError, match="unpacks to 4901000 bytes too many"):
         unpack(path, tmp_path / "out", progress=False, max_bytes=100_000)
+    with pytest.raises(UnpackError, match="unpacks to too many files"):
+        unpack(path, tmp_path / "out", progress=False, max_files=1)
     assert left_in(tmp_path / "out") == []
 
 

@@ -222,3 +222,5 @@ def test_every_stage_of_a_phase_is_counted(logits):
             assert counts["selected"][k, c] == sum(label == c for label, _ in selected)
             assert counts["selected_right"][k, c] == sum(label == c == truth for label, truth in selected)
     assert not {"kept", "kept_right"} & set(phase_counts(replace(phase, filtered=()), true))
+    with pytest.raises(FedCoPLError, match="labels of 2 clients for 3"):
+        phase_counts(phase, true[:2])
