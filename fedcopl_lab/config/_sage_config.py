@@ -169,7 +169,7 @@ class SageConfig(RunConfig):
     # model
     width: float = 4.0  # of ResNet-8: 16 * width channels in the stem
     start: Literal["drawn", "resnet8-cifar100"] = "drawn"  # or trained weights of width 2; the head is always drawn
-    bn: Literal["average", "local", "recalibrate"] = "average"  # whose running statistics tests and p_g use
+    bn: Literal["average", "local", "recalibrate"] = "average"  # running statistics; "local": p_g uses a client's own
     bn_momentum: float = 0.1  # weight of a step in the running statistics
     # local training
     unlabelled_batch_size: int  # [mu * B]

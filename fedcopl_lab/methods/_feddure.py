@@ -6,10 +6,11 @@ network of 100 hidden units on a prediction, weighs single images and descends o
 step of the model (a bi-level problem). From public code: d is the loss after less the loss before (the usual
 theory has the other sign, ``feddure.feedback="fall"``), hard labels of strong views; there the fine regulator is
 drawn again every round and never trained (``feddure.fine=False`` weighs all images alike). Our port: both parts are
-on; the client keeps its fine regulator from round to round; every step is joint (public code: 5 labelled steps,
-then 5 joint ones); tau as in the other methods (public code 0.6); no soft consistency term; the virtual step is one
-of plain gradient descent over the strong views; the common optimiser (public code: Adam). The paper divides weighted
-losses by the sum of the weights, every profile by the number of images (``feddure.mean="images"``).
+on; the coarse regulator steps on strong views and their labels (public code: on weak ones and theirs); the client
+keeps its fine regulator from round to round; every step is joint (public code: 5 labelled steps, then 5 joint
+ones); tau as in the other methods (public code 0.6); no soft consistency term; the virtual step is one of plain
+gradient descent over the strong views; the common optimiser (public code: Adam). The paper divides weighted losses
+by the sum of the weights, every profile by the number of images (``feddure.mean="images"``).
 """
 
 import math

@@ -7,7 +7,9 @@ of confidence above 0.3 count, no pseudo-labels in the first 50 rounds, a pull o
 KL(supervised || unsupervised) on weak views times the ratio of the two variances, both copies travel, and the new
 model is half the mean of either, the second weighted by numbers of pseudo-labels. Our port: both copies take a
 step per batch of the common schedule (public code: 30 steps, then 10), with the common optimiser; the burn-in is a
-share of the run's rounds, 50 in profile ``paper``; losses are means over the whole unlabelled batch.
+share of the run's rounds, 50 in profile ``paper``, and its new model is the supervised mean (public code: half of
+it, half the old model); a client without pseudo-labels has weight 0 in the second mean; the cross-entropy is a mean
+over the whole unlabelled batch, agreement one over all agreed images (public code: over those with a label).
 """
 
 from dataclasses import dataclass, replace

@@ -5,7 +5,8 @@ crosswise labels where a prediction's entropy is small. From public code: mu = 0
 entropy limit 0.1 nats, the global model sees strong views of labelled images, a ramp over the first 200 of 500
 rounds, targets are the teacher's probabilities. Our port: the common optimiser (public code: SGD of 0.01 without
 momentum, gradients clipped at 0.1), one draw of strong operations per image instead of one per batch, the ramp as
-a share of the run's rounds (200 in profile ``paper``), one forward pass per model for all views of a step.
+a share of the run's rounds (200 in profile ``paper``), one forward pass per model for all views of a step; a client's
+first private model is the round's start (public code: 0.9 of the run's first model, 0.1 of the round's).
 """
 
 import torch

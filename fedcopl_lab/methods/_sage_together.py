@@ -1,6 +1,9 @@
 """What a training step asks for, and who answers: one client alone and several in one pass take the same step."""
 
+from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import nullcontext
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, cast
@@ -99,7 +102,8 @@ def run_together(tasks: Sequence["LocalTask"]) -> "list[ClientUpdate]":
     """All local epochs of one client, or of several in shared passes, which give the same up to rounding.
 
     Every client keeps its own weights, batch statistics, labels and losses: convolutions run in groups, and the sum of
-    the clients' losses has for each client's weights the gradient of its own loss.
+    the clients' losses has for each client's weights the gradient of its own loss. Batch normalisation's counters of
+    batches, which nothing reads, are the first client's.
 
     Args:
         tasks: of one round and setting, with equal numbers of steps and of reported images; the global model is the
@@ -223,10 +227,10 @@ class Team:
             pairs = zip(requests, self._apart(scores), strict=True)
             return torch.stack([request.loss(own) for request, own in pairs]).sum()
 
-        views, then = ([getattr(request, name) for request in requests] for name in ("views", "then"))
-        return scores_after_virtual_step(
-            model, self._side_by_side(views), loss, self._side_by_side(then), requests[0].lr
-        )
+        views, then = (self._side_by_side([getattr(one, name) for one in requests]) for name in ("views", "then"))
+        compiled = self.tasks[0].config.compile  # a compiled model has no second derivative
+        with torch.compiler.set_stance("force_eager") if compiled else nullcontext():
+            return scores_after_virtual_step(model, views, loss, then, requests[0].lr)
 
     def _side_by_side(self, images: Sequence[Tensor]) -> Tensor:
         return images[0] if len(images) == 1 else torch.cat(list(images), dim=1)
@@ -249,13 +253,16 @@ class Team:
             names |= {id(value): (stack, key) for key, value in own[0][name].named_parameters()}
             self.models[name] = stack
         for name, optimiser in self.optimisers.items():
-            moved = optimiser.param_groups[0]["params"]
+            options = optimiser.param_groups[0]
+            moved = options["params"]
             if id(moved[0]) in names:
                 parameters = [stack.get_parameter(key) for stack, key in (names[id(value)] for value in moved)]
             else:  # a small network of each client
                 every = [task.all_optimisers[name].param_groups[0]["params"] for task in self.tasks]
                 parameters = [value for group in every for value in group]
-            self.optimisers[name] = self.tasks[0].sgd(parameters, lr=optimiser.param_groups[0]["lr"])
+            shared = copy(optimiser)
+            shared.param_groups, shared.state = [{**options, "params": parameters}], defaultdict(dict)
+            self.optimisers[name] = shared
         for client, task in enumerate(self.tasks):
             task.trained = partial(_own_parameters, self.models, n, client)
 

@@ -91,10 +91,6 @@ class PromptMethod(Method):
             row |= models.exchange(self.server.weights(self._server_state(after)))
         return RoundResult(after, row, updates, phase, evaluation)
 
-    def predict(self, state: FederationState, client: int, indices: Int[Tensor, "n"]) -> Int[Tensor, "n"]:
-        """The classes that a client's model gives to images of the data set, [n]."""
-        return ClientModels(self.setting, state).logits(client, indices).argmax(dim=1).cpu()
-
     def wrongly_labelled(self, phase: LabelPhase, round_index: int) -> list[int]:
         """Clients whose pseudo-labels are not what all clients' scores give, in the phase that opened a round."""
         again = self.server.label_phase(phase.logits, round_index)

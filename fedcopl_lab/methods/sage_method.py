@@ -2,9 +2,6 @@
 
 from dataclasses import replace
 
-from jaxtyping import Int
-from torch import Tensor
-
 from fedcopl_lab.config import SageConfig
 from fedcopl_lab.methods._method import Method, RoundResult
 from fedcopl_lab.methods._recipes import recipe_of
@@ -14,7 +11,6 @@ from fedcopl_lab.methods._sage_state import SemiState
 from fedcopl_lab.methods.protocol import MOMENTUM, Exchange, InProcess, Kept, KeptInMemory, named
 from fedcopl_lab.methods.sage_client import MEMORY, SageClient, exact_convolutions, update_of
 from fedcopl_lab.methods.sage_server import SageServer
-from fedcopl_lab.steps import model_scores
 
 
 class SemiMethod(Method):
@@ -51,12 +47,6 @@ class SemiMethod(Method):
             last = next(k for k in reversed(exchange.entries["train"]) if k in updates)
             after = replace(served, momentum=updates[last].momentum, memories=memories)
             return RoundResult(after, round_row(self.setting, after, updates, seen.messages), updates)
-
-    def predict(self, state: SemiState, indices: Int[Tensor, "n"]) -> Int[Tensor, "n"]:
-        """The classes that the server's model gives to images of the data set, [n]."""
-        model = self.setting.placed_model(state.model)
-        images = self.setting.images[indices.to(self.config.device)]
-        return model_scores(model, images, self.setting.testing).argmax(dim=1).cpu()
 
     def _in_process(self, state: SemiState) -> InProcess:
         """Clients in this process that kept what a state says of them."""

@@ -7,6 +7,7 @@ from torch.nn import functional as F
 import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.methods import PromptSetting, open_method
+from fedcopl_lab.methods._predicting import ClientModels
 from fedcopl_lab.methods.prompt_client import initial_prompts
 from fedcopl_lab.paper.items import _fedcopl_columns
 from fedcopl_lab.steps import covariance_classifier, scorer_of
@@ -48,7 +49,8 @@ def test_the_averaged_class_means_are_those_of_all_images_together(means):
 def test_an_untrained_classifier_is_zero_shot(method):
     one = opened(method)
     state, test = one.initial_state(), torch.arange(60)
-    assert torch.equal(one.predict(state, 0, test), one.setting.zero_shot_logits[test].argmax(dim=1))
+    predicted = ClientModels(one.setting, state).logits(0, test).argmax(dim=1)
+    assert torch.equal(predicted, one.setting.zero_shot_logits[test].argmax(dim=1))
 
 
 def test_a_linear_head_takes_the_step_of_logistic_regression():
@@ -118,7 +120,6 @@ def test_fedpgp_starts_from_the_shared_prompt_and_keeps_its_change():
     one = opened("FedPGP")
     state = one.initial_state()
     plain = opened("PromptFL", labeller="CoPL")
-    test = torch.arange(40)
     torch.testing.assert_close(
         one.setting.scorer.texts(state.prompts(0))[0], plain.setting.scorer.texts(plain.initial_state().prompts(0))
     )
@@ -127,7 +128,7 @@ def test_fedpgp_starts_from_the_shared_prompt_and_keeps_its_change():
     kept = after.clients["text_local"]
     assert kept.shape == (5, 2, 4 + 64)
     assert not torch.equal(kept[0], kept[1])
-    assert one.predict(after, 0, test).shape == (40,)
+    assert ClientModels(one.setting, after).logits(0, torch.arange(40)).shape == (40, 10)
 
 
 def test_fedpgp_pulls_to_the_template_and_away_from_the_own_prompt():

@@ -36,7 +36,6 @@ WAITS = {
     "methods/_fedmatch.py": "psi is packed for its way to the server",
     "methods/sage_client.py": "the state that a letter brings",
     "methods/sage_server.py": "the same",
-    "methods/sage_method.py": "predicted classes of images",
 }
 """Where a round may wait for the card, outside its steps, and why."""
 
@@ -75,7 +74,6 @@ def semi_round(method, photos, rounds=1, **changes):
         state = run.initial_state()
         for _ in range(rounds):
             state = run.round(state).state
-        run.predict(state, dataset.test_indices[:3])
     return card
 
 

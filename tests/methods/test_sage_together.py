@@ -1,15 +1,17 @@
 """Several clients in one pass end where each of them ends alone."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 from small_semi import config_of
+from torch import nn
 
 from fedcopl_lab import FedCoPLError, configure
 from fedcopl_lab.config import SAGE_METHODS
 from fedcopl_lab.data import ChannelStatistics, Shard
-from fedcopl_lab.methods import RECIPES, _feddure, _fedmatch, _sage_local_task, _sage_together, open_method
+from fedcopl_lab.methods import RECIPES, Recipe, _feddure, _fedmatch, _sage_local_task, _sage_together, open_method
 from fedcopl_lab.methods._sage_local_task import LocalTask
 from fedcopl_lab.methods._sage_together import run_together
 from fedcopl_lab.models import StackedResNet8, draw_resnet8, single_values, stacked_values
@@ -67,15 +69,49 @@ def test_clients_together_end_as_alone(method, in_float64):
             assert torch.allclose(together.noted.weight, one.noted.weight, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize(
+    "optimiser", [partial(torch.optim.Adam, lr=1e-3), partial(torch.optim.SGD, lr=0.1)], ids=["Adam", "no momentum"]
+)
+def test_a_recipes_own_optimiser_moves_clients_together_as_alone(optimiser, in_float64):
+    def begin(task):
+        task.optimiser = optimiser(task.model.parameters())
+
+    recipe = Recipe(uses_pool=False, begin=begin)
+    setting = open_method(config_of("FedAvg-SL", steps_per_epoch=4, lr=0.03)).setting
+    setting = replace(setting, training=in_float64(setting.training), testing=in_float64(setting.testing))
+    start = dict(setting.new_model().state_dict())
+    alone = [LocalTask(setting, recipe, client, 1, start).run() for client in (0, 1)]
+    together = run_together([LocalTask(setting, recipe, client, 1, start) for client in (0, 1)])
+    for one, other in zip(alone, together, strict=True):
+        assert not torch.equal(one.model["stem.weight"], start["stem.weight"])
+        assert all(torch.allclose(other.model[name], value, rtol=0, atol=1e-9) for name, value in one.model.items())
+
+
+@pytest.mark.long  # compiling takes seconds
+def test_a_compiled_model_takes_feddures_virtual_step(monkeypatch):
+    compiled = nn.Module.compile
+    monkeypatch.setattr(nn.Module, "compile", lambda self: compiled(self, backend="aot_eager"))
+    one, other = (
+        open_method(config_of("FedDure", steps_per_epoch=1, participation=0.05, threshold=0.15, compile=compile))
+        for compile in (False, True)
+    )
+    first, second = (method.round(method.initial_state()) for method in (one, other))
+    assert first.row["loss_fine"] > 0
+    for name, value in first.state.model.items():
+        assert torch.allclose(second.state.model[name], value, rtol=0, atol=1e-5), name
+
+
+def give(method, client, changed):
+    federation = method.setting.federation
+    shards = tuple(changed(one) if k == client else one for k, one in enumerate(federation.shards))
+    object.__setattr__(federation, "shards", shards)
+
+
 def test_clients_with_fewer_steps_go_apart_and_keep_their_meaning():
     alone, together = (open_method(config_of(clients_per_forward=n, n_clients=6, participation=0.7)) for n in (1, 4))
     client = alone.participants(0)[1]
     for method in (alone, together):
-        shard = method.setting.federation.shards[client]
-        few = shard.train[:40]
-        smaller = Shard(few, shard.test, shard.labelled[:2])
-        shards = tuple(smaller if k == client else one for k, one in enumerate(method.setting.federation.shards))
-        object.__setattr__(method.setting.federation, "shards", shards)
+        give(method, client, lambda shard: Shard(shard.train[:40], shard.test, shard.labelled[:2]))
     state = alone.initial_state()
     first, second = (method.round(state) for method in (alone, together))
     steps = {k: update.n_steps for k, update in first.updates.items()}
@@ -92,10 +128,7 @@ def test_a_client_of_whose_pool_fewer_images_are_reported_goes_alone():
     )
     client = alone.participants(0)[1]
     for method in (alone, together):
-        shard = method.setting.federation.shards[client]
-        small = Shard(shard.train[:36], shard.test, shard.labelled)
-        shards = tuple(small if k == client else one for k, one in enumerate(method.setting.federation.shards))
-        object.__setattr__(method.setting.federation, "shards", shards)
+        give(method, client, lambda shard: Shard(shard.train[:36], shard.test, shard.labelled))
     first, second = (method.round(alone.initial_state()) for method in (alone, together))
     assert sorted({len(update.end_scores) for update in second.updates.values()}) == [36, 40]
     for name in ("end_distance", "start_batch_entropy", "end_accuracy"):
