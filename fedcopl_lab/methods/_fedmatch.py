@@ -159,8 +159,7 @@ def two_part_step(task: LocalTask, batch: Batch) -> Step:
 
     weak, strong = yield Pass((views, strong_views))
     helpers = task.models[_HELPERS].children() if _HELPERS in task.models else ()
-    with torch.no_grad():
-        answers = [task.scores(helper, views, exact=True) for helper in helpers]
+    answers = [task.eval_scores(helper, views) for helper in helpers]
     labels = voted_labels(weak, answers, config.fedmatch.threshold)
     task.note(WeakScores(weak.detach(), task.global_scores_of(batch), places), labels)
     losses = {

@@ -69,9 +69,7 @@ def test_clients_together_end_as_alone(method, in_float64):
             assert torch.allclose(together.noted.weight, one.noted.weight, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize(
-    "optimiser", [partial(torch.optim.Adam, lr=1e-3), partial(torch.optim.SGD, lr=0.1)], ids=["Adam", "no momentum"]
-)
+@pytest.mark.parametrize("optimiser", [partial(torch.optim.Adam, lr=1e-3), partial(torch.optim.SGD, lr=0.1)])
 def test_a_recipes_own_optimiser_moves_clients_together_as_alone(optimiser, in_float64):
     def begin(task):
         task.optimiser = optimiser(task.model.parameters())
@@ -91,11 +89,9 @@ def test_a_recipes_own_optimiser_moves_clients_together_as_alone(optimiser, in_f
 def test_a_compiled_model_takes_feddures_virtual_step(monkeypatch):
     compiled = nn.Module.compile
     monkeypatch.setattr(nn.Module, "compile", lambda self: compiled(self, backend="aot_eager"))
-    one, other = (
-        open_method(config_of("FedDure", steps_per_epoch=1, participation=0.05, threshold=0.15, compile=compile))
-        for compile in (False, True)
-    )
-    first, second = (method.round(method.initial_state()) for method in (one, other))
+    few = {"steps_per_epoch": 1, "participation": 0.05, "threshold": 0.15}
+    methods = [open_method(config_of("FedDure", compile=compile, **few)) for compile in (False, True)]
+    first, second = (method.round(method.initial_state()) for method in methods)
     assert first.row["loss_fine"] > 0
     for name, value in first.state.model.items():
         assert torch.allclose(second.state.model[name], value, rtol=0, atol=1e-5), name

@@ -19,6 +19,11 @@ def weight_in(method, client):
     return sage_weight(method.config, len(method.setting.labelled(client)), len(method.setting.pool(client)))
 
 
+def accuracy(setting, state, tests):
+    scores = model_scores(setting.placed_model(state.model), setting.images[tests], setting.testing)
+    return float((scores.argmax(dim=1) == setting.labels[tests]).double().mean())
+
+
 def test_a_round_sends_trains_merges_and_counts_bytes():
     method = open_method(config_of(steps_per_epoch=2))
     state = method.initial_state()
@@ -33,16 +38,14 @@ def test_a_round_sends_trains_merges_and_counts_bytes():
     assert all(torch.equal(after.model[name], value) for name, value in expected.items())
     size = sum(value.nbytes for value in state.model.values())
     assert row["bytes_up"] == row["bytes_down"] == 8 * size
+    assert row["accuracy"] == accuracy(method.setting, after, method.setting.tests)
 
 
 @pytest.mark.parametrize(("rounds", "stride"), [(6, 7), (5, 1)])
 def test_the_last_five_rounds_test_all_images_those_before_each_nth(rounds, stride):
     method = open_method(config_of(steps_per_epoch=1, participation=0.1, rounds=rounds, test_stride=7))
     after, row = method.step(method.initial_state())
-    setting, tests = method.setting, method.setting.tests[::stride]
-    scores = model_scores(setting.placed_model(after.model), setting.images[tests], setting.testing)
-    right = scores.argmax(dim=1) == setting.labels[tests]
-    assert row["accuracy"] == float(right.double().mean())
+    assert row["accuracy"] == accuracy(method.setting, after, method.setting.tests[::stride])
     assert ("right" in row) == (stride == 1)
 
 
