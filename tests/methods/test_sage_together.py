@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
+import jaxtyping
 import pytest
 import torch
 from small_semi import config_of
@@ -87,6 +88,7 @@ def test_a_recipes_own_optimiser_moves_clients_together_as_alone(optimiser, in_f
 
 @pytest.mark.long  # compiling takes seconds
 def test_a_compiled_model_takes_feddures_virtual_step(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the model is compiled, not the checks around it
     compiled = nn.Module.compile
     monkeypatch.setattr(nn.Module, "compile", lambda self: compiled(self, backend="aot_eager"))
     few = {"steps_per_epoch": 1, "participation": 0.05, "threshold": 0.15}
