@@ -32,7 +32,7 @@ from fedcopl_lab.methods._recipe import Recipe, RoundEnd
 from fedcopl_lab.methods._sage_local_task import LocalTask, WeakScores
 from fedcopl_lab.methods._sage_setting import SemiSetting
 from fedcopl_lab.methods._sage_state import SemiState
-from fedcopl_lab.methods._sage_together import OWN_MODEL, Descend, Pass, Step
+from fedcopl_lab.methods._sage_together import OWN_MODEL, Descend, Pass, Step, moved_by
 from fedcopl_lab.methods.protocol import Tensors, grouped, named
 from fedcopl_lab.seeding import torch_generator
 from fedcopl_lab.steps import CorrectedLabels, aggregate, average_models, consistency_loss
@@ -258,7 +258,7 @@ def _penalty(task: LocalTask) -> Tensor:
 def _move(models: Mapping[str, nn.Module], optimisers: Mapping[str, Optimizer], part: str) -> None:
     """One step of a part by the model's gradient, which is the part's own; the model follows what it moved."""
     optimiser = optimisers[_PSI if part == _PSI else OWN_MODEL]
-    chosen = {id(parameter) for group in optimiser.param_groups for parameter in group["params"]}
+    chosen = {id(parameter) for parameter in moved_by(optimiser)}
     whole, sigma, psi = (list(models[name].parameters()) for name in (OWN_MODEL, _SIGMA, _PSI))
     for own, one in zip(models[part].parameters(), whole, strict=True):
         if id(own) in chosen:

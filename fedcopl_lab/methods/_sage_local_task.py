@@ -14,7 +14,7 @@ from fedcopl_lab._card import tf32_in
 from fedcopl_lab.methods._batches import Batch, BatchSource, ViewLabels
 from fedcopl_lab.methods._sage_setting import SemiSetting
 from fedcopl_lab.methods._sage_state import ClientUpdate, copied
-from fedcopl_lab.methods._sage_together import OWN_MODEL, Losses, Team, run_together
+from fedcopl_lab.methods._sage_together import OWN_MODEL, Losses, Team, moved_by, run_together
 from fedcopl_lab.methods.protocol import Tensors, grouped, named
 from fedcopl_lab.models import ResNet8, blank_copy, load_values
 from fedcopl_lab.seeding import torch_generator
@@ -271,12 +271,10 @@ class LocalTask:
 
     def _in_training(self) -> Iterator[tuple[str, torch.optim.Optimizer, nn.Parameter]]:
         """Every parameter that an optimiser moves, under a name that is the same in every task."""
-        names = [name for name, _ in self.model.named_parameters()]
-        for name, parameter in zip(names, self.optimiser.param_groups[0]["params"], strict=True):
-            yield name, self.optimiser, parameter
-        for key, optimiser in self.optimisers.items():
-            for place, parameter in enumerate(optimiser.param_groups[0]["params"]):
-                yield f"{key}/{place}", optimiser, parameter
+        names = {id(parameter): name for name, parameter in self.model.named_parameters()}
+        for key, optimiser in self.all_optimisers.items():
+            for place, parameter in enumerate(moved_by(optimiser)):
+                yield names.get(id(parameter), f"{key}/{place}"), optimiser, parameter
 
 
 _OWN = "own statistics/"

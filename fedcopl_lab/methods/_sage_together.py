@@ -213,10 +213,9 @@ class Team:
             first.move(self.models, self.optimisers)
             return
         optimiser = self.optimisers[first.model]
-        moved = optimiser.param_groups[0]["params"]
         optimiser.zero_grad(set_to_none=True)
         total = first.loss if len(requests) == 1 else torch.stack([request.loss for request in requests]).sum()
-        torch.autograd.backward([total], inputs=moved)
+        torch.autograd.backward([total], inputs=moved_by(optimiser))
         if first.where is None:
             optimiser.step()
         else:
@@ -245,23 +244,22 @@ class Team:
         self._stacked -= {name for name in self._stacked if any(name not in one for one in own)}
         config = self.tasks[0].config
         shape = (self.tasks[0].setting.dataset.n_classes, config.channels, config.bn_momentum, config.device)
-        names: dict[int, tuple[ResNet8, str]] = {}  # of a parameter's model and its own
+        stacked: dict[int, nn.Parameter] = {}  # by the identity of a client's
         for place, name in enumerate(sorted(self._stacked)):
             stack = _shared_stack(place, n, *shape, config.channels_last)
             load_values(stack, stacked_values([one[name].state_dict() for one in own]))
             stack.train(own[0][name].training)
-            names |= {id(value): (stack, key) for key, value in own[0][name].named_parameters()}
+            stacked |= {id(value): stack.get_parameter(key) for key, value in own[0][name].named_parameters()}
             self.models[name] = stack
         for name, optimiser in self.optimisers.items():
-            options = optimiser.param_groups[0]
-            moved = options["params"]
-            if id(moved[0]) in names:
-                parameters = [stack.get_parameter(key) for stack, key in (names[id(value)] for value in moved)]
-            else:  # a small network of each client
-                every = [task.all_optimisers[name].param_groups[0]["params"] for task in self.tasks]
-                parameters = [value for group in every for value in group]
             shared = copy(optimiser)
-            shared.param_groups, shared.state = [{**options, "params": parameters}], defaultdict(dict)
+            shared.param_groups, shared.state = [], defaultdict(dict)
+            for place, group in enumerate(optimiser.param_groups):
+                moved = [stacked[id(one)] for one in group["params"] if id(one) in stacked]
+                if not moved:  # small networks, one of each client
+                    every = [task.all_optimisers[name].param_groups[place]["params"] for task in self.tasks]
+                    moved = [parameter for one in every for parameter in one]
+                shared.param_groups.append({**group, "params": moved})
             self.optimisers[name] = shared
         for client, task in enumerate(self.tasks):
             task.trained = partial(_own_parameters, self.models, n, client)
@@ -284,16 +282,22 @@ def _own_parameters(models: dict[str, nn.Module], n: int, client: int, name: str
     return single_values(dict(models[name].named_parameters()), n, client)
 
 
+def moved_by(optimiser: Optimizer) -> list[nn.Parameter]:
+    """The parameters of all of an optimiser's groups."""
+    return [parameter for group in optimiser.param_groups for parameter in group["params"]]
+
+
 @torch.no_grad()
 def _step_where(wanted: Sequence[Tensor], optimiser: Optimizer) -> None:
     """A step that leaves parameters and momentum as they were where a client does not want it."""
-    parameters = optimiser.param_groups[0]["params"]
+    parameters = moved_by(optimiser)
     states = [optimiser.state[one] for one in parameters]
     before = [one.clone() for one in parameters]
     kept = [state.get("momentum_buffer") for state in states]
     kept = [torch.zeros_like(p) if b is None else b.clone() for p, b in zip(parameters, kept, strict=True)]
     optimiser.step()
-    where = [one for one in wanted for _ in range(len(parameters) // len(wanted))]
+    sizes = [len(group["params"]) // len(wanted) for group in optimiser.param_groups]
+    where = [one for size in sizes for one in wanted for _ in range(size)]
     moved = [*parameters, *(state.get("momentum_buffer") for state in states)]
     for now, then, mask in zip(moved, [*before, *kept], [*where, *where], strict=True):
         if now is not None:  # none without momentum

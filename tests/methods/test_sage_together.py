@@ -70,7 +70,18 @@ def test_clients_together_end_as_alone(method, in_float64):
             assert torch.allclose(together.noted.weight, one.noted.weight, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("optimiser", [partial(torch.optim.Adam, lr=1e-3), partial(torch.optim.SGD, lr=0.1)])
+def in_two_groups(parameters):
+    """Weights decay, the rest does not; the stem is not trained."""
+    _, *trained = parameters
+    groups = ([one for one in trained if (one.ndim > 1) is decays] for decays in (True, False))
+    return torch.optim.SGD(
+        [{"params": group, "weight_decay": decay} for group, decay in zip(groups, (0.1, 0.0), strict=True)], lr=0.1
+    )
+
+
+@pytest.mark.parametrize(
+    "optimiser", [partial(torch.optim.Adam, lr=1e-3), partial(torch.optim.SGD, lr=0.1), in_two_groups]
+)
 def test_a_recipes_own_optimiser_moves_clients_together_as_alone(optimiser, in_float64):
     def begin(task):
         task.optimiser = optimiser(task.model.parameters())
@@ -82,7 +93,8 @@ def test_a_recipes_own_optimiser_moves_clients_together_as_alone(optimiser, in_f
     alone = [LocalTask(setting, recipe, client, 1, start).run() for client in (0, 1)]
     together = run_together([LocalTask(setting, recipe, client, 1, start) for client in (0, 1)])
     for one, other in zip(alone, together, strict=True):
-        assert not torch.equal(one.model["stem.weight"], start["stem.weight"])
+        assert torch.equal(one.model["stem.weight"], start["stem.weight"]) is (optimiser is in_two_groups)
+        assert not torch.equal(one.model["head.weight"], start["head.weight"])
         assert all(torch.allclose(other.model[name], value, rtol=0, atol=1e-9) for name, value in one.model.items())
 
 
