@@ -11,7 +11,18 @@ import pandas as pd
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.cli.options import add_profile, refuse_beside
 from fedcopl_lab.config import profile_name
-from fedcopl_lab.paper import gate_rows, gates, judge, judged_claims, limits, measured_claims, read_study, verdicts
+from fedcopl_lab.paper import (
+    gate_place,
+    gate_rows,
+    gate_value,
+    gates,
+    judge,
+    judged_claims,
+    limits,
+    measured_claims,
+    read_study,
+    verdicts,
+)
 from fedcopl_lab.store import Store
 
 _COLOURS = {"holds": "32", "does not hold": "31", "within noise": "33", "regime not reached": "34", "not tested": "90"}
@@ -73,9 +84,8 @@ def _gates(profile: str, paper: str | None, stored: bool) -> str:
         table = table[(table["gate"] == "D") == (paper == "sage")]
     lines = [f"profile {profile}, {'the runs stored here' if stored else 'committed numbers'}"]
     for row in table.to_dict("records"):
-        where = ", ".join(filter(None, (row["dataset"], row["split"])))
-        number = f"{row['value']:.3g} {row['unit']} ({limits(row)}), n = {row['n_seeds']}" if row["n_seeds"] else ""
-        lines.append(f"{row['gate']}  {row['state'].ljust(12)}  {where}: {row['quantity']} {number}".rstrip())
+        number = f"{gate_value(row)} ({limits(row)}), n = {row['n_seeds']}" if row["n_seeds"] else ""
+        lines.append(f"{row['gate']}  {row['state'].ljust(12)}  {gate_place(row)}: {row['quantity']} {number}".rstrip())
     return "\n".join(lines)
 
 

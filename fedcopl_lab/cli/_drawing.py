@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from fedcopl_lab import paper
+from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.cli._machine import Machine
 from fedcopl_lab.config import RunConfig
 from fedcopl_lab.paper import Item
@@ -70,6 +71,9 @@ class Drawing:
         for item in self.items:
             if self._left[item.id] or self._further:
                 self._draw(item)
+        if not self.numbers:
+            raise FedCoPLError("nothing can be drawn: no run of these items is stored or committed; the same command "
+                               "with more --budget, or without, computes them")  # fmt: skip
         found = paper.verdicts(self.profile, self.store, self.seeds, machine=self.machine)
         judged = paper.judged_here(found, self.profile)
         told = self._compared(judged)

@@ -214,6 +214,7 @@ def _announce(
     runs = f"{len(configs)} runs, {len(missing)} of them to compute"
     print(f"profile {profile}, tables and figures: {len(items)}; {runs}")
     if missing:
+        jobs = min(jobs, len(missing))
         seconds = sum(map(committed_seconds(profile), missing)) / jobs + 8  # every worker loads torch once
         unknown = "an unknown time (no run of this profile has been timed)"
         took = unknown if math.isnan(seconds) else f"{max(1, round(seconds / 60))} min"

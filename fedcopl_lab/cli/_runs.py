@@ -6,6 +6,7 @@ import pandas as pd
 
 from fedcopl_lab.cli._machine import on_this_machine
 from fedcopl_lab.cli.options import add_profile, add_settings, configured, parse_settings
+from fedcopl_lab.config import METHODS, SAGE_METHODS
 from fedcopl_lab.store import Run, Store, runs
 
 LISTED = "key method labeller dataset scheme beta aggregate seed complete accuracy seconds"
@@ -16,8 +17,8 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     """The options of ``run``."""
     parser.description = "Runs one configuration, or shows it when it is stored."
     add_profile(parser)
-    methods = "zero-shot, PromptFL, PromptProx, pFedPrompt, FedOTP, FedCoPL, or one of SAGE's table, such as SAGE or "
-    parser.add_argument("--method", default="FedCoPL", help=f"{methods}FixMatch-LPL (default: FedCoPL)")
+    methods = f"{', '.join(METHODS)}, or one of SAGE's tables: {', '.join(SAGE_METHODS)}"
+    parser.add_argument("--method", default="FedCoPL", help=f"{methods} (default: FedCoPL)")
     parser.add_argument("--mode", default="paper", help="paper, authors (the released code) or native (own defaults)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")

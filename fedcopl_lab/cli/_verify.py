@@ -22,8 +22,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("cell", metavar="CELL", help="'ITEM / ROW / COLUMN', as a click on a number of the report shows it")
     add("--seeds", nargs="+", type=int, metavar="N", help="seeds (default: all that are committed)")
     add("--jobs", type=positive, help="runs at a time (default: one per core)")
-    add("--tolerance", type=float, default=0.01, help="in the number's own unit (default: 0.01, a point of accuracy)")
+    add(
+        "--tolerance",
+        type=_not_negative,
+        default=0.01,
+        help="in the number's own unit (default: 0.01, a point of accuracy)",
+    )
     parser.set_defaults(command=verify)
+
+
+def _not_negative(text: str) -> float:
+    if not float(text) >= 0:
+        raise argparse.ArgumentTypeError(f"{text} is not valid; expected 0 or more")
+    return float(text)
 
 
 def verify(options: argparse.Namespace) -> int:

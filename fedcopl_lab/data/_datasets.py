@@ -19,7 +19,7 @@ from fedcopl_lab.data._image_cache import cached_images
 from fedcopl_lab.data._image_source import ImageSource
 from fedcopl_lab.data._manifests import Manifest, load_manifest
 from fedcopl_lab.data._own_folder import own_folder
-from fedcopl_lab.data._parts import GREY, PartName, draw_part, part_sizes, seen_positions, split_name
+from fedcopl_lab.data._parts import GREY, PartName, counts_of, draw_part, seen_positions, split_name
 from fedcopl_lab.data._readers import read_source
 
 DIGITS = "digits"  # the one set that needs no download
@@ -176,7 +176,7 @@ def _load_part(wanted: PartName, root: str, image_size: int | None) -> Dataset:
     if wanted.unseen:  # the training images come first in these sets
         train = np.setdiff1d(train, seen_positions(name), assume_unique=True)
     if wanted.n_images is not None:
-        train, test = draw_part(source.labels, train, test, part_sizes(wanted, *whole), name)
+        train, test = draw_part(source.labels, train, test, counts_of(wanted, *whole), name)
     kept = np.concatenate([train, test])
     pixels = None if source.pixels is None else source.pixels[kept]
     names = tuple(source.names[i] for i in kept) if source.names else ()

@@ -92,18 +92,7 @@ def split_name(name: str, known: Container[str]) -> PartName:
 
 
 def counts_of(part: PartName, n_train: int, n_test: int) -> tuple[int, int]:
-    """Training and test images of a part, from those of the whole set.
-
-    >>> counts_of(PartName("cifar10", 300), 50_000, 10_000)
-    (250, 50)
-    """
-    if part.n_images is not None:
-        return part_sizes(part, n_train, n_test)
-    return n_train - (len(seen_positions(part.whole)) if part.unseen else 0), n_test
-
-
-def part_sizes(part: PartName, n_train: int, n_test: int) -> tuple[int, int]:
-    """Training and test images of a part that names a number, in the proportion of the whole set if it names one.
+    """Training and test images of a part; those of one that names a number alone in the proportion of the whole set.
 
     Args:
         part: from :func:`split_name`.
@@ -113,10 +102,12 @@ def part_sizes(part: PartName, n_train: int, n_test: int) -> tuple[int, int]:
     Raises:
         FedCoPLError: more than there are, or none of either kind.
 
-    >>> part_sizes(PartName("cifar10", 300), 50_000, 10_000), part_sizes(PartName("cifar10", 300, 60), 50_000, 10_000)
+    >>> counts_of(PartName("cifar10", 300), 50_000, 10_000), counts_of(PartName("cifar10", 300, 60), 50_000, 10_000)
     ((250, 50), (300, 60))
     """
-    n = part.n_images or 0
+    if part.n_images is None:
+        return n_train - (len(seen_positions(part.whole)) if part.unseen else 0), n_test
+    n = part.n_images
     if part.n_test is not None:
         if not (1 <= n <= n_train and 1 <= part.n_test <= n_test):
             raise FedCoPLError(

@@ -2,7 +2,7 @@
 
 from fedcopl_lab.methods._batches import VIEWS_AT_ONCE, Batch
 from fedcopl_lab.methods._label_phase import LabelPhase, phase_counts
-from fedcopl_lab.methods._labels import copl, cpl, fpl, make_labels, oracle, upl
+from fedcopl_lab.methods._labels import copl, cpl, filter_all, fpl, make_labels, oracle, upl
 from fedcopl_lab.methods._method import Method, RoundResult, State
 from fedcopl_lab.methods._predicting import ClientModels, predict_images
 from fedcopl_lab.methods._prompt_recipes import PROMPT_RECIPES, PromptRecipe
@@ -26,8 +26,8 @@ from fedcopl_lab.methods.sage_server import SageServer
 
 __all__ = ["IMAGES_PER_FORWARD", "PROMPT_RECIPES", "RECIPES", "VIEWS_AT_ONCE", "Answer", "Batch", "ClientHalf",
            "ClientModels", "Descend", "Exchange", "FederationState", "LabelPhase", "Letter", "LocalTask", "Method",
-           "Pass", "PromptClient", "PromptMethod", "PromptRecipe", "PromptServer", "PromptSetting",
-           "Recipe", "RoundResult", "SageClient", "SageServer", "SemiMethod", "SemiSetting", "SemiState", "State",
-           "StoredFeatures", "Team", "ZeroShot", "copied", "copl", "count_right", "cpl", "exact_convolutions", "fpl",
-           "label_quality", "make_labels", "open_method", "oracle", "phase_counts", "pool_steps", "predict_images",
-           "read_features", "register", "saturation", "upl"]  # fmt: skip
+           "Pass", "PromptClient", "PromptMethod", "PromptRecipe", "PromptServer", "PromptSetting", "Recipe",
+           "RoundResult", "SageClient", "SageServer", "SemiMethod", "SemiSetting", "SemiState", "State",
+           "StoredFeatures", "Team", "ZeroShot", "copied", "copl", "count_right", "cpl", "exact_convolutions",
+           "filter_all", "fpl", "label_quality", "make_labels", "open_method", "oracle", "phase_counts", "pool_steps",
+           "predict_images", "read_features", "register", "saturation", "upl"]  # fmt: skip

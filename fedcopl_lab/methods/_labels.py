@@ -119,7 +119,17 @@ def stream_seed(config: PromptConfig) -> int:
 
 
 def filter_all(logits: Sequence[Tensor], config: PromptConfig) -> tuple[FilteredSet, ...]:
-    """Every client's filtered set, by its own quantiles or by those of all scores together."""
+    """Every client's filtered set, by its own quantiles or by those of all scores together (Sec. 3.3, Eq. 2).
+
+    Args:
+        logits: each client's scores of its training images, K of [n_k, C].
+        config: gives the levels ``q_conf`` and ``q_ent`` and the ``filter_scope``.
+
+    >>> [one.counts.tolist() for one in filter_all([5 * torch.eye(2), torch.eye(2)], lab.configure("smoke"))]
+    [[1, 1], [1, 1]]
+
+    Shown in notebook ``explore``.
+    """
     if config.filter_scope == "client":
         return tuple(filter_confident(z, config.q_conf, config.q_ent) for z in logits)
     pooled = filter_confident(torch.cat(list(logits)), config.q_conf, config.q_ent)

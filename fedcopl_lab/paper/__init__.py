@@ -11,8 +11,8 @@ from fedcopl_lab.paper._collect import (
     with_settings,
 )
 from fedcopl_lab.paper._evidence import TidyRows
-from fedcopl_lab.paper._gates import GATE_COLUMNS, gate_rows, gates, limits
-from fedcopl_lab.paper._intervals import LEVEL, image_error, seeds_for, survivors
+from fedcopl_lab.paper._gates import GATE_COLUMNS, gate_place, gate_rows, gate_value, gates, limits
+from fedcopl_lab.paper._intervals import LEVEL, image_error, seeds_for, survivors, t_interval
 from fedcopl_lab.paper._judge import VERDICT_COLUMNS, VERDICTS
 from fedcopl_lab.paper._measured import (
     add_claims,
@@ -55,13 +55,13 @@ from fedcopl_lab.paper.items import (
     targets,
 )
 
-__all__ = ["CLIENT_METRICS", "GATE_COLUMNS", "ITEMS", "LEVEL", "PAPER_SETS",
-           "SAGE_SETS", "SEEDS", "THRESHOLDS", "TIDY_COLUMNS", "VALUE_COLUMNS", "VERDICTS",
-           "VERDICT_COLUMNS", "Cell", "Drawing", "Item", "NotRun", "Reads", "TidyRows", "add_claims", "add_numbers",
-           "backbone", "claim_lines", "claims", "collect", "committed_seconds", "differences",
-           "discrepancies", "find_items", "gate_rows", "gates", "has_runs", "image_error", "judge", "judge_claim",
-           "judged_claims", "judged_here", "keys_by_cell", "limits", "measured", "measured_claims",
-           "measured_clip_labels", "measured_folder", "measured_profiles", "measured_runs", "printed", "reached_table",
-           "read_measured", "read_study", "run_table", "runs_of", "runs_to_settle", "same_verdicts", "seeds_for",
-           "share_above", "speed_ups", "stored_or_committed", "survivors", "targets", "unsettled", "verdicts",
-           "where_reached", "with_settings", "write_claims", "write_measured"]  # fmt: skip
+__all__ = ["CLIENT_METRICS", "GATE_COLUMNS", "ITEMS", "LEVEL", "PAPER_SETS", "SAGE_SETS", "SEEDS", "THRESHOLDS",
+           "TIDY_COLUMNS", "VALUE_COLUMNS", "VERDICTS", "VERDICT_COLUMNS", "Cell", "Drawing", "Item", "NotRun",
+           "Reads", "TidyRows", "add_claims", "add_numbers", "backbone", "claim_lines", "claims", "collect",
+           "committed_seconds", "differences", "discrepancies", "find_items", "gate_place", "gate_rows", "gate_value",
+           "gates", "has_runs", "image_error", "judge", "judge_claim", "judged_claims", "judged_here", "keys_by_cell",
+           "limits", "measured", "measured_claims", "measured_clip_labels", "measured_folder", "measured_profiles",
+           "measured_runs", "printed", "reached_table", "read_measured", "read_study", "run_table", "runs_of",
+           "runs_to_settle", "same_verdicts", "seeds_for", "share_above", "speed_ups", "stored_or_committed",
+           "survivors", "t_interval", "targets", "unsettled", "verdicts", "where_reached", "with_settings",
+           "write_claims", "write_measured"]  # fmt: skip

@@ -205,7 +205,7 @@ def upload_distances(labels: dict[str, Any]) -> dict[str, float]:
     """Total variation between each client's true class shares and what the server may guess them to be.
 
     Means over the clients: ``upload_distance`` of the normalised upload, ``upload_distance_global`` of the global
-    shares, the guess that needs no upload, and ``upload_distance_uniform`` of equal shares.
+    shares, the guess that needs no upload.
 
     >>> labels = {"true": [[2, 0], [0, 2]], "uploaded": [[1, 1], [0, 3]], "selected": [[1, 0], [0, 1]]}
     >>> upload_distances(labels)["upload_distance"]
@@ -213,11 +213,7 @@ def upload_distances(labels: dict[str, Any]) -> dict[str, float]:
     """
     true = np.asarray(labels["true"], dtype=float)
     uploaded = np.asarray(labels.get("uploaded", labels.get("filtered", labels["selected"])), dtype=float)
-    guesses = {
-        "upload_distance": uploaded,
-        "upload_distance_global": true.sum(axis=0, keepdims=True),
-        "upload_distance_uniform": np.ones((1, true.shape[1])),
-    }
+    guesses = {"upload_distance": uploaded, "upload_distance_global": true.sum(axis=0, keepdims=True)}
     return {name: float(np.abs(shares(true) - shares(guess)).sum(axis=1).mean() / 2) for name, guess in guesses.items()}
 
 

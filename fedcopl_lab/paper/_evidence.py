@@ -202,11 +202,14 @@ class Evidence:
         """The difference of a number between two values of a setting, paired over seeds."""
         return lambda one, two: self.gap(read, {**settings, field: one}, {**settings, field: two})()
 
-    def _values(self, read: Callable[[list[Rows]], float], *wanted: Settings, of: Read | None = None) -> pd.Series:
+    def _values(
+        self, read: Callable[[list[Rows]], float], *wanted: Settings, of: Read | None = None,
+        rows_of: Callable[[int, Settings], tuple[str, Rows | None]] | None = None,
+    ) -> pd.Series:  # fmt: skip
         found, keys = dict[int, float](), set[str]()
         errors: list[float | None] = []
         for seed in self.seeds:
-            runs = [self.rows_of(seed, settings) for settings in wanted]
+            runs = [(rows_of or self.rows_of)(seed, settings) for settings in wanted]
             if all(rows is not None for _, rows in runs):
                 found[seed] = self._number(read, [rows for _, rows in runs], wanted)
                 errors.append(self.image_error(of, *(rows for _, rows in runs)) if of else None)

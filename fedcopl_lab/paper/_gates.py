@@ -57,11 +57,12 @@ def gates(profile: str = "smoke", numbers: pd.DataFrame | None = None) -> pd.Dat
 
 def gate_rows(profile: str, store: Store, seeds: Sequence[int] = SEEDS, **changes: Any) -> pd.DataFrame:
     """What the gates read: the committed numbers of runs that are asked for today, and the stored ones beside them."""
-    items = [item for item in ITEMS if item.id in _item_names(read_table("gates.csv")["items"])]
+    read = {name for text in read_table("gates.csv")["items"] for name in _names(text)}
+    items = [item for item in ITEMS if item.id in read]
     fresh = pd.concat([collect(item, profile, seeds, store, partial=True, **changes) for item in items])
     before = _committed(profile)
     asked = {(one.id, *cell): keys for one in items for cell, keys in keys_by_cell(one, profile, cards=True).items()}
-    return add_numbers(before[before["item"].isin({item.id for item in items})], fresh, asked)
+    return add_numbers(before[before["item"].isin(read)], fresh, asked)
 
 
 def failed_gates(table: pd.DataFrame, letters: str, places: Iterable[Place]) -> dict[Place, list[str]]:
@@ -102,7 +103,7 @@ def place_of(config: RunConfig) -> Place:
 
 
 def _judged(line: Mapping[Any, str], rows: pd.DataFrame, profile: str) -> list[dict[str, Any]]:
-    items = _item_names([line["items"]])
+    items = _names(line["items"])
     rows = rows[rows["item"].isin(items)]
     least, most = (float(line[name]) if line[name] else float("nan") for name in ("least", "most"))
     found = []
@@ -122,7 +123,7 @@ def _judged(line: Mapping[Any, str], rows: pd.DataFrame, profile: str) -> list[d
     return found
 
 
-def _places(line: Mapping[Any, str], items: set[str], rows: pd.DataFrame, profile: str) -> list[Place]:
+def _places(line: Mapping[Any, str], items: Sequence[str], rows: pd.DataFrame, profile: str) -> list[Place]:
     """Where the profile's items, or the numbers, have the row that a line asks for."""
     own = _names(line["own"])
     cells = [cell for item in ITEMS if item.id in items for cell in item.cells(profile) if cell.series in own]
@@ -153,11 +154,20 @@ _STATISTICS: Mapping[str, Callable[[np.ndarray], float]] = {
 
 
 def _in_words(line: Mapping[Any, Any]) -> str:
-    where = ", ".join(filter(None, (line["dataset"], line["split"])))
-    head = f"Gate {line['gate']} at {where}: {line['quantity']}"
+    head = f"Gate {line['gate']} at {gate_place(line)}: {line['quantity']}"
     if line["state"] == "not measured":
         return f"{head} not measured."
-    return f"{head} {line['value']:.3g} {line['unit']}".rstrip() + f" ({limits(line)} needed)."
+    return f"{head} {gate_value(line)} ({limits(line)} needed)."
+
+
+def gate_place(line: Mapping[Any, Any]) -> str:
+    """The data set and split of a line of :func:`gates`, in words."""
+    return ", ".join(filter(None, (line["dataset"], line["split"])))
+
+
+def gate_value(line: Mapping[Any, Any]) -> str:
+    """What a line of :func:`gates` measured, with its unit."""
+    return f"{line['value']:.3g} {line['unit']}".strip()
 
 
 def limits(line: Mapping[Any, Any]) -> str:
@@ -199,7 +209,3 @@ def split_of(column: str) -> str:
 
 def _names(text: str) -> list[str]:
     return text.split(" | ") if text else []
-
-
-def _item_names(texts: Iterable[str]) -> set[str]:
-    return {name for text in texts for name in _names(text)}

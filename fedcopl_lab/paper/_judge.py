@@ -1,7 +1,7 @@
 """The judging rules: from differences paired over seeds to a verdict; no files, no drawing."""
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -178,11 +178,6 @@ def judge_range(
     judged = judge_equivalence(gap(best, worst) if gap else table[best] - table[worst], margin, unit)
     ends = [f"{level:.4g}" if isinstance(level, float) else str(level) for level in (best, worst)]
     return judged.with_notes(f"Best at {ends[0]}, worst at {ends[1]}, of {table.shape[1]} values.")
-
-
-def best_of_others(settings: pd.DataFrame, reference: Hashable) -> pd.Series:
-    """Per seed, how much the value of a setting that is best on the *other* seeds gains over a reference."""
-    return chosen_on_others(settings) - settings.dropna()[reference]
 
 
 def chosen_on_others(settings: pd.DataFrame) -> pd.Series:

@@ -8,8 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config import did_you_mean
+from fedcopl_lab.config import check_known
 from fedcopl_lab.paper.items import find_items
 
 _ABLATION = {
@@ -57,10 +56,7 @@ def claims(paper: str | None = None, item: str | None = None, **filters: Any) ->
     if item is not None:
         table = table[rows_with(table, "item", item)]
     for column, value in filters.items():
-        if column not in table.columns:
-            raise FedCoPLError(
-                f"unknown column {column!r}{did_you_mean(column, table.columns)}; known: {', '.join(table.columns)}"
-            )
+        check_known(column, table.columns, "column")
         wanted = list(value) if isinstance(value, list | tuple | set) else [value]
         table = table[table[column].isin(wanted)]
     return table.reset_index(drop=True).copy()
@@ -68,9 +64,7 @@ def claims(paper: str | None = None, item: str | None = None, **filters: Any) ->
 
 def rows_with(table: pd.DataFrame, column: str, value: str) -> pd.Series:
     """Which rows have that value in a column; one that no row has is an error with the known ones."""
-    known = list(dict.fromkeys(table[column]))
-    if value not in known:
-        raise FedCoPLError(f"unknown {column} {value!r}{did_you_mean(value, known)}; known: {', '.join(known)}")
+    check_known(value, table[column].unique(), column)
     return table[column] == value
 
 

@@ -10,7 +10,6 @@ from fedcopl_lab._identity import has_key, key_of
 from fedcopl_lab.config import PROFILES, PromptConfig, RunConfig, configure
 from fedcopl_lab.paper._evidence import Evidence, Named, NotTestedError, Read, RegimeNotReachedError, Rows, Settings
 from fedcopl_lab.paper._gates import Place, failed_gates, place_of
-from fedcopl_lab.paper._judge import LEAST_SEEDS
 from fedcopl_lab.paper.items._fedcopl_columns import ALL_SPLITS, SETS, SETS_OF, reads_untrained_patches
 from fedcopl_lab.store import Store
 
@@ -134,16 +133,12 @@ class StoredRuns(Evidence):
 
     def split_values(self, read: Callable[[dict[str, Any]], float], **settings: Any) -> pd.Series:
         """One number per seed from the stored split of each run: who holds which images."""
-        found, keys = dict[int, float](), set[str]()
-        for seed in self.seeds:
-            key, rows = self.rows_of(seed, settings)
-            if rows is not None:
-                found[seed] = self._number(lambda runs: read(runs[0].split), [self.store.run(key)], [settings])
-                keys.add(key)
-        if len(found) < LEAST_SEEDS:
-            raise NotTestedError(f"needs {LEAST_SEEDS} seeds of {self.named(settings)}; {len(found)} stored")
-        self.keys |= keys
-        return pd.Series(found, dtype=float)
+
+        def split_of(seed: int, there: Settings) -> tuple[str, Rows | None]:
+            key, rows = self.rows_of(seed, there)
+            return key, None if rows is None else self.store.run(key).split
+
+        return self._values(lambda found: read(*found), settings, rows_of=split_of)
 
     def rows_of(self, seed: int, settings: Settings) -> tuple[str, Rows | None]:
         """The key and the rounds of one seed's run; None for the rounds where it is not stored complete."""

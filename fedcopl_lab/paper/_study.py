@@ -60,7 +60,7 @@ def read_study(folder: Path | str) -> tuple[str, pd.DataFrame, TidyRows]:
     if not files:
         raise FedCoPLError(f"{place} has no results {told.get('results', 'results/*.csv')!r}")
     rows = pd.concat([pd.read_csv(path) for path in files], ignore_index=True)
-    return str(told.get("title", place.name)), claims, TidyRows(_tidy(rows, told))
+    return str(told.get("title", place.resolve().name)), claims, TidyRows(_tidy(rows, told))
 
 
 def _tidy(rows: pd.DataFrame, told: dict[str, Any]) -> pd.DataFrame:

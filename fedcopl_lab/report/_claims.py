@@ -4,6 +4,7 @@ import math
 import textwrap
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import pandas as pd
@@ -13,6 +14,8 @@ from fedcopl_lab.paper import (
     LEVEL,
     VERDICT_COLUMNS,
     VERDICTS,
+    gate_place,
+    gate_value,
     gates,
     image_error,
     judged_claims,
@@ -60,10 +63,9 @@ def gate_lines(profile: str) -> list[dict[str, str]]:
     """
     return [
         {
-            "gate": line["gate"], "place": ", ".join(filter(None, (line["dataset"], line["split"]))),
-            "quantity": line["quantity"], "needed": f"{limits(line)} {line['unit']}".strip(), "state": line["state"],
-            "measured": ", ".join([f"{line['value']:.3g} {line['unit']}".strip(), f"n = {line['n_seeds']}"])
-            if line["n_seeds"] else "–",
+            "gate": line["gate"], "place": gate_place(line), "quantity": line["quantity"],
+            "needed": f"{limits(line)} {line['unit']}".strip(), "state": line["state"],
+            "measured": f"{gate_value(line)}, n = {line['n_seeds']}" if line["n_seeds"] else "–",
         }
         for line in gates(profile).to_dict("records")
     ]  # fmt: skip
@@ -95,7 +97,7 @@ def seeds_needed(
 
     Shown in the report.
     """
-    if not isinstance(claim, int):
+    if not isinstance(claim, Integral):
         values = pd.Series(claim, dtype=float)
         if len(values) < 2 or effect is None:
             raise FedCoPLError("differences need two seeds or more, and effect=, the half width wanted")
@@ -105,7 +107,7 @@ def seeds_needed(
     if line is None or math.isnan(line["spread"]):
         raise FedCoPLError(f"claim {claim} has no spread over seeds; export the verdicts again or pass verdicts=")
     wanted = _effect(line) if effect is None else float(effect)
-    if not wanted:
+    if effect is None and not wanted:
         raise FedCoPLError(f"the paper prints no number for claim {claim}; pass effect=, the half width wanted")
     return seeds_for(line["spread"], wanted, line["image_error"])
 

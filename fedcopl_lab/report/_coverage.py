@@ -26,7 +26,7 @@ def coverage(profile: str = "mini") -> pd.DataFrame:
     >>> coverage("smoke").loc["all", "not_run"]
     ''
 
-    Shown in the README.
+    Shown in the report.
     """
     known = set(measured_runs(profile)["key"])
     wanted = set[str]()

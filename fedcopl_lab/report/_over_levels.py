@@ -32,7 +32,7 @@ from fedcopl_lab.report.looks import (
     Look,
 )
 
-_SWEPT = {"accuracy": Look(BLUE, "o"), "label_accuracy": Look(ORANGE, "s"), "loss_last_epoch": Look(PURPLE, "^")}
+_SWEPT = {"accuracy": Look(BLUE, "o"), "label_accuracy": Look(ORANGE, "s")}
 _SWEPT_AXES = {"n_clients": "clients K", "participation": "participation R, share of the clients in a round"}
 _SEED_LINE = replace(ONE_SEED, line="-", width=0.5)
 _MEAN_STD: list[Any] = ["mean", "std"]

@@ -112,6 +112,7 @@ def write_report(
     profiles = paper.measured_profiles()
     tables = {name: _coverage(name) for name in profiles}
     others = {name: paper.measured_claims(name) for name in profiles if name != profile}
+    claims = [] if verdicts is None else claim_tables(verdicts, others)
     settings = (entry["setting"] for entry in entries if entry["setting"].dataset)
     differing = order(sentence for item in items for sentence in paper.differences(item, profile))
     papers = {name: [entry for entry in entries if entry["paper"] == name]
@@ -120,9 +121,9 @@ def write_report(
         "page.html.j2", profile=profile, note=note, profiles=profiles, has_verdicts=verdicts is not None,
         setting=next(settings, Setting(profile, "", "", 0)),
         papers=papers,
-        heads=_heads(papers, verdicts),
+        heads=_heads(papers, claims),
         totals=_totals(numbers, runs, profile),
-        claims=[] if verdicts is None else claim_tables(verdicts, others),
+        claims=claims,
         gates=[] if verdicts is None else _gate_lines(profile),
         discrepancies=paper.discrepancies().to_dict("records"),
         partly_run={name: table.to_dict("records") for name, table in tables.items() if table["not_run"].any()},
@@ -156,7 +157,7 @@ def write_committed(
     >>> write_committed("figures", "smoke", lab.paper.find_items(["main Table 6"]), pictures=()).name
     'report.html'
 
-    Shown in the README.
+    Called by ``fedcopl-lab reproduce --committed``.
     """
     numbers, runs = paper.measured(profile), paper.measured_runs(profile)
     drawn = drawable(items, numbers, profile)
@@ -280,14 +281,14 @@ def _agreement(lines: pd.DataFrame, profile: str) -> str:
     return agreement_text(found) if len(found) else ""
 
 
-def _heads(papers: Mapping[str, list[dict[str, Any]]], verdicts: pd.DataFrame | None) -> list[dict[str, Any]]:
+def _heads(papers: Mapping[str, list[dict[str, Any]]], claims: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The first screen: for each paper its main table in one sentence, and its claims by verdict."""
-    by_name = {} if verdicts is None else {table["name"]: table for table in claim_tables(verdicts)}
+    by_name = {table["name"]: table for table in claims}
     cards = []
     for name in (name for name in PAPERS.values() if name in papers):
         main = next((entry["main"] for entry in papers[name] if entry["main"]), None)
         table = by_name.get(name, {"counts": [], "judged": [], "untested": []})
-        lines = [*table["judged"], *table["untested"]]
+        lines = sorted([*table["judged"], *table["untested"]], key=lambda line: line["number"])
         lists = {verdict: [line for line in lines if line["verdict"] == verdict] for verdict in SYMBOLS}
         cards.append({"name": name, "main": main, "counts": table["counts"],
                       "lists": [(verdict, some) for verdict, some in lists.items() if some]})  # fmt: skip

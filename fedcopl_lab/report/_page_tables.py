@@ -159,7 +159,7 @@ def main_table(item: Item, numbers: pd.DataFrame, profile: str) -> dict[str, Any
         "rows": [(name, mean_std(*cells.loc[name, ["mean", "std"]]), places.get(name, "–"),
                   f"{common.loc[name].mean():.1f}", printed_places.get(name, "–")) for name in cells.index],
         "same_order": places == printed_places, "gap": lead.mean, "beyond_noise": lead.clear, "n": len(lead.points),
-        "interval": "" if np.isnan(lead.half) else f"{lead.mean - lead.half:+.2f} to {lead.mean + lead.half:+.2f}",
+        "interval": "" if np.isnan(lead.low) else f"{lead.low:+.2f} to {lead.high:+.2f}",
         "texts": [mean_std(lead.pair[name].mean(), lead.pair[name].std()) for name in (own, other)],
         "best_other": other, "printed_gaps": (float(there["gap"].min()), float(there["gap"].max())),
     }  # fmt: skip

@@ -20,7 +20,6 @@ _NARROW = 4.2  # inches: wide enough for a notebook, narrow enough for its text 
 _CONFIDENCES = (0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.997, 0.999, 0.9999, 0.99999)
 _STAGES = ("true classes", "filtered", "quota", "selected")
 _STAGE_FILLS = ((FAINT, QUIET, ""), ("white", ORANGE, "////"), ("white", INK, ""), (BLUE, BLUE, ""))
-_ORDER = (LOOKS[0], LOOKS[3], LOOKS[1], LOOKS[4], LOOKS[2], LOOKS[5], LOOKS[6])
 
 
 def _one(paint: Callable[[Axes], None], width: float, height: float, x: str, y: str) -> Figure:
@@ -201,7 +200,7 @@ def accuracy_per_client(
     (clients,) = lengths
 
     def paint(axes: Axes) -> None:
-        looks = cycle((*_ORDER[:3], _ORDER[4], _ORDER[3]))
+        looks = cycle((*LOOKS[:3], LOOKS[4], LOOKS[3]))
         for shift, look, (name, values) in zip(aside(len(series), 0.16), looks, series.items(), strict=False):
             mean = 100 * float(np.nanmean(values))
             axes.plot(np.arange(clients) + shift, 100 * values, look.marker, color=look.color,
@@ -259,7 +258,7 @@ def curves(values: Mapping[str, Sequence[float]], x_label: str, y_label: str) ->
     steps = range(1, _one_length(values) + 1)
 
     def paint(axes: Axes) -> None:
-        for look, (name, heights) in zip(cycle(_ORDER), values.items(), strict=False):
+        for look, (name, heights) in zip(cycle(LOOKS), values.items(), strict=False):
             axes.plot(steps, heights, label=name, **look.style)
         axes.set_xticks(steps)
 

@@ -282,10 +282,9 @@ def _lead_row(axes: Axes, row: int, found: Lead) -> None:
     color = BLUE if found.clear else QUIET
     seed_dots(axes, found.points, np.full(len(found.points), row + 0.24), color)
     text = f"{found.mean:+.1f}"
-    if not np.isnan(found.half):
-        low, high = found.mean - found.half, found.mean + found.half
-        axes.plot([low, high], [row, row], "-", color=color, linewidth=1.6, solid_capstyle="butt")
-        text += f" [{low:.1f}, {high:.1f}]"
+    if not np.isnan(found.low):
+        axes.plot([found.low, found.high], [row, row], "-", color=color, linewidth=1.6, solid_capstyle="butt")
+        text += f" [{found.low:.1f}, {found.high:.1f}]"
     axes.plot(found.mean, row, "D", color=color, markerfacecolor=color if found.clear else "white", markersize=5)
     axes.annotate(text.replace("-", "−"), (found.mean, row), (0, 5), textcoords="offset points", ha="center",
                   va="bottom", fontsize=6.5, bbox=_GROUND)  # fmt: skip

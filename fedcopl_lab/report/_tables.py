@@ -1,14 +1,14 @@
 """Tables of measured numbers: mean, spread and number of seeds, for notebooks, LaTeX and CSV."""
 
+import math
 import re
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.paper import ITEMS, VALUE_COLUMNS, Item, printed
+from fedcopl_lab.paper import ITEMS, VALUE_COLUMNS, Item, printed, t_interval
 from fedcopl_lab.report._words import in_item_order, last_round, mean_std, metric_name, order, scale
 
 
@@ -79,21 +79,22 @@ class Lead:
     pair: pd.DataFrame  # values of both rows at the seeds that both have
     points: np.ndarray  # one difference for each of these seeds
     mean: float
-    half: float  # half the width of the 95 % t-interval of the mean; NaN for fewer than two seeds
+    low: float  # ends of the 95 % t-interval of the mean; NaN for fewer than two seeds
+    high: float
 
     @property
     def clear(self) -> bool:
         """Whether the interval leaves out zero."""
-        return bool(abs(self.mean) > self.half)
+        return self.low > 0 or self.high < 0
 
 
 def lead_over(lines: pd.DataFrame, column: str, own: str, other: str, metric: str = "accuracy") -> Lead:
     """One row minus another in one column after the last round, in points of accuracy."""
     part = last_round(lines[(lines["metric"] == metric) & (lines["column"] == column)])
     wide = part.pivot(index="seed", columns="series", values="value")[[own, other]].dropna()
-    points = scale(metric) * (wide[own] - wide[other]).to_numpy()
-    half = float(stats.t.ppf(0.975, len(points) - 1) * stats.sem(points)) if len(points) > 1 else float("nan")
-    return Lead(wide, points, float(points.mean()) if len(points) else float("nan"), half)
+    points = scale(metric) * (wide[own] - wide[other])
+    interval = t_interval(points) if len(points) > 1 else (float(points.mean()), math.nan, math.nan)
+    return Lead(wide, points.to_numpy(), *interval)
 
 
 def clear_best(numbers: pd.DataFrame, metric: str, item: Item | None) -> set[tuple[str, str]]:
@@ -109,7 +110,7 @@ def clear_best(numbers: pd.DataFrame, metric: str, item: Item | None) -> set[tup
         best = str(cells["series"].iloc[int(cells["mean"].argmax())])
         others = [name for name in cells["series"] if name != best]
         ahead = (lead_over(numbers, str(column), best, name, metric) for name in others)
-        if others and all(lead.mean > lead.half for lead in ahead):
+        if others and all(lead.low > 0 for lead in ahead):
             found.add((best, str(column)))
     return found
 
@@ -161,20 +162,13 @@ def to_latex(
     cells = table(numbers, metric).map(escape_latex)
     for row, column in clear_best(numbers, metric, item_in(numbers)) if marked else ():
         cells.at[row, column] = rf"\textbf{{{cells.at[row, column]!s}}}"
-    turned = len(cells) == 1 and len(cells.columns) > _ACROSS_UP_TO
-    cells, corner = (cells.T, corner) if turned else (cells, "")
-    body = [" & ".join([escape_latex(str(row)), *line]) + r" \\"
-            for row, line in zip(cells.index, cells.to_numpy().tolist(), strict=True)]  # fmt: skip
-    lines = [
-        r"\begin{table}[t]", r"\centering",
-        rf"\caption{{{escape_latex(caption)}}}" if caption else "",
-        rf"\label{{{label}}}" if label else "",
-        rf"\begin{{tabular}}{{l{'c' * len(cells.columns)}}}",
-        r"\toprule", " & ".join(escape_latex(str(column)) for column in (corner, *cells.columns)) + r" \\",
-        r"\midrule", *body,
-        r"\bottomrule", r"\end{tabular}", r"\end{table}",
-    ]  # fmt: skip
-    return "\n".join(line for line in lines if line) + "\n"
+    if len(cells) == 1 and len(cells.columns) > _ACROSS_UP_TO:
+        cells = cells.T.rename_axis(columns=escape_latex(corner))
+    named = cells.rename_axis(index=None).rename(escape_latex).rename(escape_latex, axis=1)
+    return named.style.to_latex(
+        hrules=True, position="t", position_float="centering", column_format="l" + "c" * len(named.columns),
+        caption=escape_latex(caption) or None, label=label or None,
+    )  # fmt: skip
 
 
 _SORTED_FROM = 8  # rows: so many are methods to rank, fewer have an order of their own

@@ -130,7 +130,7 @@ OTHERS = (
     Look(QUIET, "D"), Look(INK, "X", "--"),
 )  # fmt: skip
 """All other series, in their order."""
-LOOKS = (Look(QUIET, "D"), *OTHERS[:2], OWN, OTHERS[2], OTHERS[3], OTHERS[5])
+LOOKS = (Look(QUIET, "D"), OWN, OTHERS[0], OTHERS[2], OTHERS[1], OTHERS[3], OTHERS[5])
 """Series of arrays that a notebook passes, in their order."""
 LOCAL, GLOBAL, EITHER, ADDED = OTHERS[0], OWN, Look(GREEN, "^", "-."), Look(INK, "v", ":", hollow=True)
 """SAGE's local and global model, the labels of either and those that the global one adds."""

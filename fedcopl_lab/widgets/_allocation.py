@@ -1,6 +1,6 @@
 """The allocation explorer: what the server makes of the clients' counts (Eq. 3)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,8 +9,9 @@ import torch
 from matplotlib.lines import Line2D
 
 from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab.methods import filter_all
 from fedcopl_lab.report.looks import BLUE, DASHED, FAINT, INK, ORANGE, QUIET, Picture
-from fedcopl_lab.steps import allocate, filter_confident, select_top
+from fedcopl_lab.steps import allocate, select_top
 from fedcopl_lab.widgets._explorer import Explorer, dropdown, int_slider, slider
 from fedcopl_lab.widgets._panels import Bubbles, class_axis, nice_top, panel, set_heights
 from fedcopl_lab.widgets._redraw import Readout, Scene
@@ -116,11 +117,12 @@ class AllocationScene(Scene[AllocationParams]):
         if not 0 <= params.label < len(names):
             raise FedCoPLError(f"label={params.label} is no class of {params.dataset}; its classes are "
                                f"0 to {len(names) - 1}: move the class slider back")  # fmt: skip
-        filtered = [filter_confident(logits, params.q_conf, params.q_ent) for logits in scores.logits]
+        filtered = filter_all(scores.logits, replace(scores.config, q_conf=params.q_conf, q_ent=params.q_ent))
         counts = torch.stack([one.counts for one in filtered])
         counts[client, params.label] += params.added
         allocation = allocate(counts, params.mode, n_train=scores.n_train, phase=0)
-        selected = [select_top(*own) for own in zip(scores.logits, allocation.quota, strict=True)]
+        by_client = zip(scores.logits, allocation.quota, strict=True)
+        selected = [select_top(*own, scores.config.candidates) for own in by_client]
         return SimpleNamespace(
             built_for=names, mode=params.mode, budget=allocation.per_class,
             counts=counts.numpy(), kept=counts.sum(dim=0).numpy(),

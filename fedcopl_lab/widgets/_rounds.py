@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.report.looks import BLUE, DASHED, FAINT, GREEN, INK, LOOKS, ORANGE, QUIET, Picture, every_few
+from fedcopl_lab.report.looks import BLUE, DASHED, FAINT, GLOBAL, GREEN, INK, LOCAL, ORANGE, QUIET, Picture, every_few
 from fedcopl_lab.store import Run
 from fedcopl_lab.widgets._explorer import Explorer, dropdown, int_slider
 from fedcopl_lab.widgets._panels import Bubbles, nice_top, note, panel
@@ -167,7 +167,7 @@ class RoundScene(Scene[RoundParams]):
         series = {name: history.series(*path) for name, path in (_GAPS if is_sage else _DRIFT).items()}
         series = {name: values for name, values in series.items() if any(value is not None for value in values)}
         highest = 0.0
-        for look, (name, values) in zip((LOOKS[1], LOOKS[3]), series.items(), strict=False):
+        for look, (name, values) in zip((LOCAL, GLOBAL), series.items(), strict=False):
             heights = np.array(values, dtype=float)
             heights = 1 - heights if name.startswith("views") else heights
             highest = max(highest, float(np.nanmax(heights)))

@@ -10,9 +10,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from fedcopl_lab.data import heterogeneity
-from fedcopl_lab.methods import copl, phase_counts
+from fedcopl_lab.methods import copl, filter_all, phase_counts
 from fedcopl_lab.report.looks import BLUE, DASHED, FAINT, GREEN, INK, ORANGE, QUIET, Picture
-from fedcopl_lab.steps import entropy, filter_confident, log_odds
+from fedcopl_lab.steps import entropy, log_odds
 from fedcopl_lab.widgets._explorer import Explorer, dropdown, int_slider, slider
 from fedcopl_lab.widgets._panels import class_axis, nice_top, panel, set_heights
 from fedcopl_lab.widgets._redraw import Readout, Scene
@@ -115,7 +115,8 @@ class ThresholdScene(Scene[ThresholdParams]):
         filtered = phase.filtered[client]
         now, before = filtered.kept, filtered.kept
         if previous is not None and (previous.dataset, previous.client) == (params.dataset, client):
-            before = filter_confident(logits, previous.q_conf, previous.q_ent).kept
+            then = replace(config, q_conf=previous.q_conf, q_ent=previous.q_ent)
+            before = filter_all(scores.logits, then)[client].kept
         stages = ("true", "kept", "selected", "selected_right")
         true, kept, selected, right = (counts[stage][client].numpy() for stage in stages)
         return SimpleNamespace(

@@ -53,7 +53,7 @@ def test_gates_are_listed_with_place_number_and_limit(capsys, option):
     shown = capsys.readouterr().out
     assert ("the runs stored here" in shown) == bool(option)
     assert re.search(r"^C  \w+ +β = 0\.1: CoPL minus CPL on the real CLIP \d.*at least 0\), n = 3$", shown, flags=re.M)
-    assert re.search(r"^D  .*digits, α = 0\.1: mean λ on confident views", shown, flags=re.M)
+    assert re.search(r"^D  .*digits, α = 0\.1: mean λ on confident views \d[\d.]* \(at", shown, flags=re.M)
 
 
 def test_gates_of_one_paper(capsys):

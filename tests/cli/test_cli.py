@@ -13,8 +13,7 @@ import pytest
 import torch
 
 import fedcopl_lab as lab
-from fedcopl_lab.cli import COMMANDS, _drawing, _export, main
-from fedcopl_lab.cli._drawing import Drawing
+from fedcopl_lab.cli import COMMANDS, _export, main
 from fedcopl_lab.cli.options import figures_folder, parse_settings
 from fedcopl_lab.paper import SEEDS, find_items, verdicts
 from fedcopl_lab.store import Store
@@ -200,27 +199,6 @@ def test_a_budget_that_is_over_draws_what_is_committed_and_says_what_stays_unkno
     assert re.search(r"claims are not: 1-15, 17-18, .*; their \d+ missing runs take", told)
     assert not Store().runs()
     assert "committed: " in (tmp_path / "out" / "report.html").read_text()
-
-
-def test_at_the_end_only_what_further_runs_may_have_changed_is_drawn_again(monkeypatch, tmp_path):
-    items = find_items(["main Table 6", "main Table 5"])
-    drawing = Drawing(items, "smoke", SEEDS, lambda config: config, Store(), tmp_path, ())
-    drawn = []
-    monkeypatch.setattr(drawing, "_draw", lambda item: drawn.append(item.id))
-    monkeypatch.setattr(drawing, "_write", lambda *told: None)
-    monkeypatch.setattr(_drawing.paper, "verdicts", lambda *asked, **changes: _drawing.paper.measured_claims("smoke"))
-    monkeypatch.setattr(drawing, "_compared", lambda judged: [])
-    waited_for, *_ = drawing.wanted(items[0])
-    drawing.begin([waited_for])
-    drawn.clear()
-    drawing.finish()
-    assert drawn == [items[0].id], "stopped early: the runs that are there"
-    drawing.add(waited_for)
-    drawing.finish()
-    assert drawn[1:] == [items[0].id], "drawn when its last run came, and not again at the end"
-    drawing.add(waited_for)  # no item waits for it: a run within a budget
-    drawing.finish()
-    assert drawn[2:] == [one.id for one in items]
 
 
 @pytest.mark.parametrize(

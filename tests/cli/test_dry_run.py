@@ -3,9 +3,9 @@
 import pytest
 
 from fedcopl_lab import configure
-from fedcopl_lab.cli import _machine, main
+from fedcopl_lab.cli import _machine, _reproduce, main
 from fedcopl_lab.cli._machine import missing_inputs
-from fedcopl_lab.paper import find_items
+from fedcopl_lab.paper import find_items, runs_of
 
 
 @pytest.fixture
@@ -59,3 +59,10 @@ def test_mini_says_how_to_get_its_data_and_which_items_it_has_not(nothing_here, 
 
 def test_random_weights_and_packaged_data_need_nothing(nothing_here):
     assert missing_inputs([configure("smoke"), configure("smoke", clip="ViT-B-32", weights="random")]) == []
+
+
+def test_no_more_processes_are_announced_than_there_are_runs(capsys):
+    configs = [one for _, _, one in runs_of(find_items(["main Table 6"]), "smoke", (0,))]
+    for missing in (configs[:1], configs[:2]):
+        _reproduce._announce([], configs, missing, 16, "smoke")
+        assert f"on {len(missing)} process(es)" in capsys.readouterr().out

@@ -23,6 +23,12 @@ def test_a_difference_is_said_and_fails(capsys, monkeypatch):
     assert "outside the tolerance of 0.01; largest difference 0.05" in capsys.readouterr().out
 
 
+def test_a_negative_tolerance_is_refused_before_anything_is_computed(capsys):
+    with pytest.raises(SystemExit):
+        main(["verify", CELL, "--tolerance", "-1"])
+    assert "-1 is not valid; expected 0 or more" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("name", "saying"),
     [

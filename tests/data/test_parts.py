@@ -9,7 +9,7 @@ import fedcopl_lab as lab
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.data import SEEN_SETS, PartName, _datasets, load_dataset, seen_positions, split_name
-from fedcopl_lab.data._parts import draw_part, part_sizes
+from fedcopl_lab.data._parts import counts_of, draw_part
 from fedcopl_lab.extras.embedded.photos import TAILS, LongTail, draw_seen, pixel_twins
 
 
@@ -19,9 +19,7 @@ def digests(images):
 
 def test_a_part_of_the_digits_is_balanced_and_made_of_their_images():
     whole, part = load_dataset("digits"), load_dataset("digits:90")
-    assert (
-        (len(part.train_indices), len(part.test_indices)) == (60, 30) == part_sizes(PartName("digits", 90), 1197, 600)
-    )
+    assert (len(part.train_indices), len(part.test_indices)) == (60, 30) == counts_of(PartName("digits", 90), 1197, 600)
     assert part.train_labels.bincount(minlength=10).tolist() == [6] * 10
     assert part.test_labels.bincount(minlength=10).tolist() == [3] * 10
     for own, positions in ((part.train_indices, whole.train_indices), (part.test_indices, whole.test_indices)):
@@ -51,7 +49,7 @@ def test_rare_classes_give_what_they_have():
 
 @pytest.mark.parametrize("n", [2, 3, 100])
 def test_both_sides_have_an_image(n):
-    train, test = part_sizes(PartName("some", n), 1000, 1)
+    train, test = counts_of(PartName("some", n), 1000, 1)
     assert min(train, test) >= 1
     assert train + test == n
 

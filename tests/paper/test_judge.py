@@ -13,7 +13,7 @@ from fedcopl_lab import FedCoPLError
 from fedcopl_lab.paper._intervals import t_interval
 from fedcopl_lab.paper._judge import (
     Judgement,
-    best_of_others,
+    chosen_on_others,
     judge_difference,
     judge_equivalence,
     judge_every_case,
@@ -184,7 +184,8 @@ def test_a_range_is_the_best_mean_minus_the_worst() -> None:
 
 @given(st.lists(st.tuples(*[st.integers(0, 20).map(float)] * 3), min_size=2, max_size=5))
 def test_the_best_is_chosen_on_other_seeds(rows: list[tuple[float, float, float]]) -> None:
-    found = best_of_others(pd.DataFrame(rows, columns=list("abc")), "b")
+    table = pd.DataFrame(rows, columns=list("abc"))
+    found = chosen_on_others(table) - table["b"]
     for i, row in enumerate(rows):
         others = [other for j, other in enumerate(rows) if j != i]
         means = [statistics.mean(other[c] for other in others) for c in range(3)]

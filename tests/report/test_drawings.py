@@ -190,17 +190,19 @@ def test_paired_differences_and_their_interval(n: int, random) -> None:
     points = [100 * (a - b) for a, b in zip(own, other, strict=True)]
     assert found.points.tolist() == pytest.approx(points)
     assert found.mean == pytest.approx(statistics.mean(points))
-    assert found.half == pytest.approx(T_975[n - 1] * statistics.stdev(points) / math.sqrt(n), rel=1e-5)
-    assert found.clear == (abs(found.mean) > found.half)
+    half = T_975[n - 1] * statistics.stdev(points) / math.sqrt(n)
+    assert (found.low, found.high) == pytest.approx((found.mean - half, found.mean + half), rel=0, abs=1e-5 * half)
+    assert found.clear == (abs(found.mean) > half)
     turned = lead_over(lines, "c", "other", "FedCoPL")
-    assert (turned.mean, turned.half) == pytest.approx((-found.mean, found.half))
+    assert (turned.mean, turned.low, turned.high) == pytest.approx((-found.mean, -found.high, -found.low))
 
 
 def test_one_seed_has_a_difference_and_no_interval(made_up) -> None:
     numbers = made_up("fedcopl_ours_spread")
     one = numbers[numbers["seed"] == 0]
     found = lead_over(one, "one partition, new prompts", "FedCoPL", "PromptFL + FPL")
-    assert math.isnan(found.half)
+    assert math.isnan(found.low)
+    assert math.isnan(found.high)
     assert not found.clear
     texts = " ".join(text.get_text() for text in visible_texts(draw("fedcopl_ours_spread", one)))
     assert "nan" not in texts

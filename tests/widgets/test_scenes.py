@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import fedcopl_lab as lab
 from fedcopl_lab.extras.bench.widgets import made_up_rounds, made_up_scores, made_up_view_scores
+from fedcopl_lab.methods import filter_all
 from fedcopl_lab.report.looks import file_bytes
 from fedcopl_lab.widgets import AllocationParams, Catalogue, KappaParams, PartitionParams, RoundParams, ThresholdParams
 from fedcopl_lab.widgets._allocation import AllocationScene
@@ -99,6 +100,17 @@ def test_over_fed_classes_lie_above_the_budget():
     assert set(told["over_fed"]) == over
     assert "c2" in over
     assert told["per_class"] == pytest.approx(sum(told["kept"]) / 4)
+
+
+def test_the_explorers_keep_what_a_run_with_the_scores_settings_keeps():
+    plain, pooled = (lab.configure("smoke", filter_scope=scope) for scope in ("client", "global"))
+    logits = tuple(own * (k + 1) for k, own in enumerate(CATALOGUE["made up"].logits))  # the last is the surest
+    scores = replace(CATALOGUE["made up"], logits=logits, config=pooled)
+    kept, others = (sum(one.counts for one in filter_all(scores.logits, way)).tolist() for way in (pooled, plain))
+    assert kept != others
+    assert AllocationScene([scores]).show(AllocationParams("made up")).numbers["kept"] == kept
+    told = ThresholdScene([scores]).show(ThresholdParams("made up", 1), ThresholdParams("made up", 1)).numbers
+    assert told["gained"] == told["lost"] == 0
 
 
 def test_added_images_take_quota_from_the_other_clients():

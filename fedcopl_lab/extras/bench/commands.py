@@ -12,7 +12,7 @@ import pandas as pd
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import to_json, write_atomic
 from fedcopl_lab.cli.options import add_profile, add_settings, configured, figures_folder, refuse_beside
-from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig, configure, profile_name
+from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig, profile_name
 
 
 def add_bench_options(parser: argparse.ArgumentParser) -> None:
@@ -252,11 +252,12 @@ def plan_runs(options: argparse.Namespace) -> int:
 
     from fedcopl_lab.engine import check_device
     from fedcopl_lab.extras.bench.plan import plan_run, shape_of
+    from fedcopl_lab.paper import SEEDS
 
-    if options.memory:
+    if options.memory is not None:
         return _plan_memory(options)
     check_device(options.device)
-    configs = _runs_to_plan(options)
+    configs = list(dict.fromkeys(config for _, config in _runs_to_plan(options, SEEDS)))
     for config in configs:
         if isinstance(config, PromptConfig):
             shape_of(config)  # a model that cannot be counted is refused before anything is measured
@@ -286,41 +287,39 @@ def plan_runs(options: argparse.Namespace) -> int:
 def _plan_memory(options: argparse.Namespace) -> int:
     """Say which runs of each item fit a card, from the sizes of models and data sets; 0 when all do, else 2."""
     from fedcopl_lab.extras.bench.plan import plan_card
-    from fedcopl_lab.paper import find_items, runs_of
 
+    refuse_beside("--memory", rate=options.rate)
     if not options.memory > 0:
         raise FedCoPLError(f"--memory {options.memory:g} is no memory of a card; give gigabytes, such as 24")
-    profile = profile_name(options.profile)
-    runs = [("one run", config) for config in _runs_to_plan(options)] if options.method or options.settings else [
-        (item.id, config) for item, _, config in runs_of(find_items(options.items), profile, [0])
-    ]  # fmt: skip
     lines = []
-    for name, config in dict.fromkeys(runs):
+    for name, config in _runs_to_plan(options, [0]):
         plan, model = plan_card(config, options.memory), config.as_dict().get("clip", "ResNet-8")
         lines.append({"item": name, "model": model, "dataset": config.dataset, "says": plan.says, "runs": 1,
                       "gb": plan.gigabytes, "fits": plan.fits})  # fmt: skip
     table = pd.DataFrame(lines)
     groups = table.groupby(["item", "model", "dataset", "says"], as_index=False, sort=False)
     shown = groups.agg({"runs": "sum", "gb": "max"})[["item", "model", "dataset", "runs", "gb", "says"]]
-    print(f"{profile} on a card of {options.memory:g} GB: at most so many gigabytes of it, computed from shapes")
+    print(f"{config.profile} on a card of {options.memory:g} GB: at most so many gigabytes of it, computed from shapes")
     print(shown.to_string(index=False, float_format="{:.1f}".format))
     return 0 if table["fits"].all() else 2
 
 
-def _runs_to_plan(options: argparse.Namespace) -> list[RunConfig]:
-    """The runs to plan, each once."""
-    from fedcopl_lab.paper import SEEDS, find_items, runs_of
+def _runs_to_plan(options: argparse.Namespace, seeds: Sequence[int]) -> list[tuple[str, RunConfig]]:
+    """The runs to plan with the item that asks for each."""
+    from fedcopl_lab.paper import find_items, runs_of
 
-    found: Sequence[RunConfig]
+    profile = profile_name(options.profile)
     if options.method or options.settings:
-        found = [configured(options)]
+        refuse_beside("--method" if options.method else "--set", items=options.items)
+        found = [("one run", configured(options))]
     else:
-        profile = profile_name(options.profile)
-        runs = runs_of(find_items(options.items), profile, SEEDS, device=options.device)
-        found = [config for _, _, config in runs] or [configure(profile, device=options.device)]
+        runs = runs_of(find_items(options.items), profile, seeds, device=options.device)
+        found = [(item.id, config) for item, _, config in runs]
+    if not found:
+        raise FedCoPLError(f"profile {profile} has no runs of these items")
     if options.precision:
         found = [
-            replace(config, precision=options.precision) if isinstance(config, PromptConfig | SageConfig) else config
-            for config in found
+            (name, replace(one, precision=options.precision) if isinstance(one, PromptConfig | SageConfig) else one)
+            for name, one in found
         ]
     return list(dict.fromkeys(found))

@@ -33,7 +33,7 @@ _KINDS = {
 }
 _NEEDED = ("backbone", "dtype", "classes", "speed_up", "share_of_ceiling", "memory_ratio", "batch", "threads", "device",
            *_KINDS)  # fmt: skip
-_LOOKS = (LOOKS[3], LOOKS[1], LOOKS[4], LOOKS[2])
+_LOOKS = LOOKS[1:5]
 
 
 def draw_bench(table: pd.DataFrame) -> Picture:

@@ -12,9 +12,6 @@ from fedcopl_lab.paper.items._fedcopl_runs import FEDCOPL_CELLS, NOT_RUN
 from fedcopl_lab.paper.items._item import SEEDS, Cell, Drawing, Item, NotRun, Reads, ways_on_cards
 from fedcopl_lab.paper.items._sage_runs import SAGE_CELLS, SAGE_SETS, targets
 
-GROUPS = ("paper", "beyond", "fedcopl", "sage", "all")
-"""Names for several items at once; ``paper`` is what the papers show and the default."""
-
 _CELLS = FEDCOPL_CELLS | SAGE_CELLS
 _TEXTS = [
     tomllib.loads((resources.files("fedcopl_lab.paper.items") / name).read_text(encoding="utf-8"))
@@ -27,7 +24,7 @@ _OF_PROFILE: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """Profile -> what its items say instead of a sentence about smoke."""
 
-__all__ = ["GROUPS", "ITEMS", "PAPER_SETS", "SAGE_SETS", "SEEDS", "Cell", "Drawing",
+__all__ = ["ITEMS", "PAPER_SETS", "SAGE_SETS", "SEEDS", "Cell", "Drawing",
            "Item", "NotRun", "Reads", "differences", "find_items", "has_runs", "targets",
            "ways_on_cards"]  # fmt: skip
 
@@ -38,14 +35,23 @@ def _item(name: str, told: dict[str, Any], sentences: dict[str, str]) -> Item:
     fields |= {field: tuple(value) for field, value in told.items() if isinstance(value, list)}
     fields["metrics"] = tuple(told.get("metrics", "").split())
     fields["differs"] = tuple(sentences.get(one, one) for one in told["differs"])
-    if name in NOT_RUN:
-        fields["not_run"] = NOT_RUN[name]
+    fields["not_run"] = lambda profile: NOT_RUN.get(name, {}).get(profile, ())
     return Item(id=name, cells=_CELLS[name], **fields)
 
 
 ITEMS: tuple[Item, ...] = tuple(
     _item(name, told, texts["sentences"]) for texts in _TEXTS for name, told in texts["items"].items()
 )
+_GROUPS: dict[str, tuple[Item, ...]] = {
+    "paper": tuple(item for item in ITEMS if not item.beyond),
+    "beyond": tuple(item for item in ITEMS if item.beyond),
+    "fedcopl": tuple(item for item in ITEMS if item.id.startswith("fedcopl_")),
+    "sage": tuple(item for item in ITEMS if item.id.startswith("sage_")),
+    "all": ITEMS,
+}
+"""Names for several items at once; ``paper`` is what the papers show and the default."""
+_BY_SOURCE = {item.source.lower(): (item,) for item in reversed(_GROUPS["paper"])}  # FedCoPL's where both have one
+_NAMED = _BY_SOURCE | {item.id: (item,) for item in ITEMS} | _GROUPS
 
 
 def differences(item: Item, profile: str) -> tuple[str, ...]:
@@ -81,27 +87,9 @@ def find_items(names: Sequence[str] | None = None) -> tuple[Item, ...]:
     'fedcopl_main_table1'
     """
     found: dict[Item, None] = {}
-    for name in names or ("paper",):
-        found |= dict.fromkeys(_named(name.lower()))
+    for name in map(str.lower, names or ("paper",)):
+        if name not in _NAMED:
+            known = ", ".join([*_GROUPS, *(item.id for item in ITEMS)])
+            raise FedCoPLError(f"unknown item {name!r}{did_you_mean(name, _NAMED)}; known: {known}")
+        found |= dict.fromkeys(_NAMED[name])
     return tuple(found)
-
-
-def _named(name: str) -> tuple[Item, ...]:
-    groups = {
-        "all": ITEMS,
-        "paper": tuple(item for item in ITEMS if not item.beyond),
-        "beyond": tuple(item for item in ITEMS if item.beyond),
-        "fedcopl": tuple(item for item in ITEMS if item.id.startswith("fedcopl_")),
-        "sage": tuple(item for item in ITEMS if item.id.startswith("sage_")),
-    }
-    if groups.get(name):
-        return groups[name]
-    by_name: dict[str, Item] = {}
-    for item in ITEMS:
-        by_name.setdefault(item.id, item)
-        if not item.beyond:
-            by_name.setdefault(item.source.lower(), item)
-    if name not in by_name:
-        known = ", ".join([*GROUPS, *(item.id for item in ITEMS)])
-        raise FedCoPLError(f"unknown item {name!r}{did_you_mean(name, [*by_name, *GROUPS])}; known: {known}")
-    return (by_name[name],)

@@ -23,7 +23,8 @@ REPEATED = ("FixMatch-LPL", "FixMatch-GPL", "SAGE")
 RANKED = ("FedAvg", "FedAvg-SL", *REPEATED)
 """Methods with most seeds."""
 
-_SEEDS = {"smoke": (RANKED, 5, 3), "mini": (RANKED, 5, 1)}  # some methods' and the others'
+_SEEDS = {"smoke": (RANKED, 5, 3), "mini": (RANKED, 5, 3)}  # some methods' and the others'
+_ONCE = {"mini": ("FedLoKe", "FedDure", "FedDB")}  # half an hour to an hour of a core each
 _PER_CLASS = {"smoke": {0.05: 2, 0.1: 4, 0.2: 8}, "mini": {0.05: 50, 0.1: 100, 0.2: 200}}
 
 CONVERGING = ("FixMatch-LPL", "FixMatch-GPL", "FedLabel", "FedDB", "FedDure", "SAGE")
@@ -72,6 +73,8 @@ def seeds_of(config: SageConfig, most: int = 5) -> tuple[int, ...]:
     if config.target == "soft" or (config.profile == "mini" and (config != plain or config.alpha == 0.5)):
         most = min(most, 3)
     methods, often, seldom = _SEEDS.get(config.profile, (REPEATED, 3, 1))
+    if config.method in _ONCE.get(config.profile, ()):
+        return (0,)
     return tuple(range(min(often, most) if config.method in methods else seldom))
 
 

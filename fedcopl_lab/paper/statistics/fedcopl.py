@@ -13,7 +13,7 @@ from fedcopl_lab.paper._evidence import Named, NotTestedError, Read, Rows, Setti
 from fedcopl_lab.paper._intervals import LEVEL, columns_of, image_error, minus, with_image_error
 from fedcopl_lab.paper._judge import (
     Judgement,
-    best_of_others,
+    chosen_on_others,
     judge_difference,
     judge_equivalence,
     judge_every_case,
@@ -226,7 +226,7 @@ def one_half_is_near_the_best(runs: StoredRuns) -> Judgement:
     def gained(field: str, there: Settings) -> pd.Series:
         table = runs.sweep(accuracy, field, LEVELS, least=len(LEVELS), **there)
         gap = runs.between(accuracy, field, **there)(table.mean().drop(0.5).idxmax(), 0.5)
-        return with_image_error(best_of_others(table, 0.5), image_error(gap))
+        return with_image_error(chosen_on_others(table) - table[0.5], image_error(gap))
 
     fields = {"τ1": "q_conf", "τ2": "q_ent"}
     return _each(runs, fields, swept_sets(runs), gained, lambda cells: judge_equivalence(pooled(cells)))
