@@ -193,6 +193,14 @@ def test_plan_command_plans_one_run_with_settings(capsys):
     assert "1600" in shown  # 50 rounds of 4 clients with 8 steps each
 
 
+def test_plan_command_counts_a_cards_memory_at_the_precision_asked_for(capsys):
+    shown = []
+    for precision in ("fp32", "bf16"):
+        main(["plan", "--profile", "paper", "--items", "sage_supp_fig14", "--memory", "24", "--precision", precision])
+        shown.append(float(capsys.readouterr().out.split()[-2]))
+    assert shown[0] > 1.3 * shown[1]
+
+
 def test_plan_command_says_runs_hours_and_memory(capsys):
     assert main(["plan", "--items", "fedcopl_supp_fig3"]) == 0
     shown = capsys.readouterr().out
