@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from fedcopl_lab._card import tf32_in
 from fedcopl_lab._errors import FedCoPLError, StoreError
 from fedcopl_lab._files import read_json, read_tensors, tensor_bytes, to_json, write_atomic
 from fedcopl_lab.config import PromptConfig, configure
@@ -134,6 +135,7 @@ class FeaturePack(StoredFeatures):
 
 
 @torch.no_grad()
+@tf32_in()
 def export_features(dataset: str, clip: str, folder: Path | str, device: str = "cpu") -> Path:
     """Write a pack of a data set's features: ``features.safetensors`` and ``pack.json`` with its checksum.
 
@@ -157,9 +159,8 @@ def export_features(dataset: str, clip: str, folder: Path | str, device: str = "
     check_device(device)
     model = load_clip(clip, device=device)
     data = load_dataset(dataset, image_size=model.image_size)
-    weight = next(model.model.parameters())
     images = torch.cat([
-        model.model.encode_image(model.to_input(part).to(weight), normalize=True).float().cpu()
+        model.model.encode_image(model.to_input(part), normalize=True).float().cpu()
         for part in data.images.split(_IMAGES_PER_FORWARD)
     ])  # fmt: skip
     texts = template_features(model, data.class_names, data.template).float().cpu()

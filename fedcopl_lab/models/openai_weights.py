@@ -43,7 +43,7 @@ def build_openai_clip(name: str, seed: int = 0) -> open_clip.CLIP:
 
 
 def find_weights(name: str) -> Path:
-    """Where a model's weights lie on this machine: in ``$FEDCOPL_LAB_WEIGHTS``, or where OpenAI's package keeps them.
+    """Where a model's weights lie on this machine: in ``$FEDCOPL_LAB_WEIGHTS``, the data folder, or OpenAI's own.
 
     Raises:
         FedCoPLError: there is no such file; the message says where to put it, and its checksum.

@@ -50,6 +50,7 @@ def fails(capsys):
         (["plan", "--set", "profile=mimi"], "did you mean 'mini'"),
         (["plan", "--items", "fedcopl_main_fig1"], "profile smoke has no runs of these items"),
         (["plan", "--items", "fedcopl_main_fig1", "--memory", "24"], "profile smoke has no runs of these items"),
+        (["bench", "sage", "--method", "FedDure"], "--method names the methods of --clients; give both"),
         (["plan", "--memory", "0"], "--memory 0 is no memory of a card"),
         (["plan", "--memory", "24", "--rate", "5"], "--rate would do nothing beside --memory"),
         (["plan", "--method", "SAGE", "--items", "sage"], "--items would do nothing beside --method"),

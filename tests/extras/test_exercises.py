@@ -108,6 +108,8 @@ def test_what_cannot_be_checked():
         check("alocate", rounded)
     with pytest.raises(FedCoPLError, match="cannot be called; pass the function itself"):
         check("allocate", rounded(torch.ones(2, 2)))
+    with pytest.raises(FedCoPLError, match="cases=0; expected 1 or more"):
+        check("allocate", rounded, cases=0)
 
 
 def test_the_folded_solutions_pass_and_the_blanks_do_not():

@@ -148,6 +148,8 @@ def bench_sage_step(options: argparse.Namespace) -> int:
     if options.clients:
         names = ("device", "width", "dtype", "batch", "unlabelled", "compile", "exact")
         refuse_beside("--clients", **{name: getattr(options, name) != options.default_of(name) for name in names})
+    elif options.method != options.default_of("method"):
+        raise FedCoPLError("--method names the methods of --clients; give both")
     folder = _prepare(options)
     from fedcopl_lab.extras.bench import bench_sage, bench_together
 

@@ -215,7 +215,7 @@ class CardPlan:
         return f"fits{together}{where}"
 
 
-def plan_card(config: RunConfig, gigabytes: int | float, sizes: Sizes | None = None) -> CardPlan:
+def plan_card(config: RunConfig, gigabytes: int | float) -> CardPlan:
     """What a run takes of a card of so many gigabytes, with as many clients in a forward pass as fit.
 
     Tokens of more than half the card wait in pinned memory, as :class:`PromptSetting` keeps them.
@@ -223,7 +223,6 @@ def plan_card(config: RunConfig, gigabytes: int | float, sizes: Sizes | None = N
     Args:
         config: the run.
         gigabytes: memory of the card.
-        sizes: training images, test images, classes and side of an image; None takes those of the data set.
 
     Raises:
         FedCoPLError: a data set or a model whose sizes are not known here.
@@ -232,9 +231,9 @@ def plan_card(config: RunConfig, gigabytes: int | float, sizes: Sizes | None = N
     True
     """
     if isinstance(config, SageConfig):
-        return _sage_on_card(config, gigabytes, sizes or data_sizes(config.dataset, config.image_size))
+        return _sage_on_card(config, gigabytes, data_sizes(config.dataset, config.image_size))
     assert isinstance(config, PromptConfig)
-    sizes, shape = sizes or data_sizes(config.dataset), shape_of(config)
+    sizes, shape = data_sizes(config.dataset), shape_of(config)
     tokens = (sizes[0] + sizes[1]) * shape.image_tokens * shape.image_width * _FLOAT
     in_memory = tokens > gigabytes * 1e9 / 2
     fixed = _CONTEXT + _WEIGHTS.get(config.clip, 0.0) + (0 if in_memory else tokens) + _features(config, shape, sizes)

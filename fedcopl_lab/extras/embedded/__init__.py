@@ -5,10 +5,8 @@ import argparse
 from fedcopl_lab._lazy import lazy_names
 
 _NAMES = {
-    ".cards": "Accuracy card_files evaluate_photos evaluate_tiny",
+    ".cards": "card_files evaluate_tiny",
     ".recipes": "MiniRecipe StartRecipe TextRecipe TinyRecipe",
-    ".glyphs": "TRAIN_FACES draw_glyphs",
-    ".training": "TrainedModel",
     ".train": "train_embedded",
     ".mini": "train_mini",
     ".start": "train_start",

@@ -85,6 +85,8 @@ def check(name: str, mine: Callable[..., Any], cases: int = 200, seed: int = 0) 
     exercise = pick(EXERCISES, name, "exercise")
     if not callable(mine):
         raise FedCoPLError(f"{mine!r} cannot be called; pass the function itself: check({name!r}, mine)")
+    if cases < 1:
+        raise FedCoPLError(f"cases={cases}; expected 1 or more")
     generator, wrong = torch_generator(seed, "exercise", name), []
     for _ in range(cases):
         arguments = exercise.draw(generator)

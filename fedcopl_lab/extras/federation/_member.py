@@ -140,12 +140,11 @@ def digest_of(letter: Letter, key: str) -> str:
     return hashlib.sha256(f"{key}/{letter.digest}".encode()).hexdigest()
 
 
-def open_member(folder: Path | str, keep: int | None = None) -> Member:
+def open_member(folder: Path | str) -> Member:
     """The client whose files are in a folder.
 
     Args:
         folder: from :func:`fedcopl_lab.extras.federation.split`.
-        keep: rounds of the journal that stay, two or more; None keeps all.
     """
     folder = Path(folder)
-    return Member(Terms.read(folder), ClientImages.read(folder), Journal(folder / "journal", keep))
+    return Member(Terms.read(folder), ClientImages.read(folder), Journal(folder / "journal"))
