@@ -125,7 +125,8 @@ def filter_all(logits: Sequence[Tensor], config: PromptConfig) -> tuple[Filtered
         logits: each client's scores of its training images, K of [n_k, C].
         config: gives the levels ``q_conf`` and ``q_ent`` and the ``filter_scope``.
 
-    >>> [one.counts.tolist() for one in filter_all([5 * torch.eye(2), torch.eye(2)], lab.configure("smoke"))]
+    >>> scores = torch.tensor([[4.0, 0.0], [1.0, 0.0], [0.0, 3.0], [0.0, 0.5]])
+    >>> [one.counts.tolist() for one in filter_all([scores, 2 * scores], lab.configure("smoke"))]
     [[1, 1], [1, 1]]
 
     Shown in notebook ``explore``.

@@ -271,10 +271,11 @@ class LocalTask:
 
     def _in_training(self) -> Iterator[tuple[str, torch.optim.Optimizer, nn.Parameter]]:
         """Every parameter that an optimiser moves, under a name that is the same in every task."""
-        names = {id(parameter): name for name, parameter in self.model.named_parameters()}
+        names = {id(value): name for model in self.all_models.values() for name, value in model.named_parameters()}
         for key, optimiser in self.all_optimisers.items():
             for place, parameter in enumerate(moved_by(optimiser)):
-                yield names.get(id(parameter), f"{key}/{place}"), optimiser, parameter
+                of_own = names.get(id(parameter)) if key == OWN_MODEL else None
+                yield of_own or f"{key}/{place}", optimiser, parameter
 
 
 _OWN = "own statistics/"
