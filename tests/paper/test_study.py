@@ -41,10 +41,11 @@ def test_the_example_is_judged_with_the_effect_that_it_reports() -> None:
     assert table.loc["1", "verdict"] == "holds"
 
 
-def test_the_command_judges_a_study_here(capsys, study, monkeypatch) -> None:
+def test_the_command_judges_a_study_by_its_path_and_from_inside(capsys, study, monkeypatch) -> None:
     monkeypatch.chdir(study)
-    assert main(["claims", "--study", "."]) == 0
-    assert f"{study.name}: 1 holds" in capsys.readouterr().out
+    for place in (str(study), "."):
+        assert main(["claims", "--study", place]) == 0
+        assert f"{study.name}: 1 holds" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_the_papers_effect_and_the_seeds_needed_stand_beside_a_claim(made_up_ver
     assert seeds_needed(table["number"].iloc[0], verdicts=table) == 7, "a number of numpy's"
     table.loc[13, "spread"] = 1.0
     assert seeds_needed(14, verdicts=table) == seeds_for(1.0, 2.0), "a claim of no difference takes its margin"
-    with pytest.raises(FedCoPLError, match="effect"):
+    with pytest.raises(FedCoPLError, match=r"effect=0\.0 is not valid"):
         seeds_needed(1, effect=0, verdicts=table)
     for claim, message in ((2, "claim 2 has no spread"), (99, "claim 99 has no spread"), ([1.0], "two seeds or more")):
         with pytest.raises(FedCoPLError, match=message):

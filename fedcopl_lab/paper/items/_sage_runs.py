@@ -64,7 +64,7 @@ def labelled(profile: str, share: float) -> Settings:
 def seeds_of(config: SageConfig, most: int = 5) -> tuple[int, ...]:
     """The seeds of a cell; each draws its own partition. Ranked methods have ``most`` at the most.
 
-    Soft labels have three at the most; in ``mini`` so have changed settings and α = 0.5.
+    Soft labels have three at the most; in ``mini`` so have changed settings and α = 0.5, and slow methods have one.
 
     >>> seeds_of(configure("smoke", method="SAGE")), seeds_of(configure("mini", method="SAGE", alpha=0.5))
     ((0, 1, 2, 3, 4), (0, 1, 2))
@@ -72,9 +72,9 @@ def seeds_of(config: SageConfig, most: int = 5) -> tuple[int, ...]:
     plain = configure(config.profile, method=config.method, alpha=config.alpha)
     if config.target == "soft" or (config.profile == "mini" and (config != plain or config.alpha == 0.5)):
         most = min(most, 3)
-    methods, often, seldom = _SEEDS.get(config.profile, (REPEATED, 3, 1))
     if config.method in _ONCE.get(config.profile, ()):
         return (0,)
+    methods, often, seldom = _SEEDS.get(config.profile, (REPEATED, 3, 1))
     return tuple(range(min(often, most) if config.method in methods else seldom))
 
 
