@@ -26,5 +26,12 @@ def check_choice(name: str, value: object, known: Iterable[object]) -> None:
         raise FedCoPLError(f"{name}={value!r} is unknown; choose one of {', '.join(map(str, words))}")
 
 
+def check_columns(name: str, columns: Iterable[str], table: Iterable[object], remedy: str) -> None:
+    """Refuse a table without some of these columns."""
+    there = set(table)
+    if missing := [column for column in columns if column not in there]:
+        raise FedCoPLError(f"the {name} lack the columns {', '.join(missing)}; {remedy}")
+
+
 class StoreError(FedCoPLError):
     """The run store cannot be read or written as it must be."""

@@ -122,6 +122,14 @@ class PromptConfig(RunConfig):
         """The prompts that clients send and the server averages: trained ones only."""
         return tuple(part for part in self.trained if self.aggregate in (part, "both"))
 
+    @property
+    def split(self) -> dict[str, Any]:
+        """How the data set is divided: the arguments of :func:`partition` beside it."""
+        same = ("scheme", "n_clients", "beta", "min_train", "min_test", "test_split", "class_order")
+        seed = self.seed if self.seed_scope == "everything" else 0
+        own = {"fraction": self.fraction or 1.0, "seed": seed, "mode": self.partition_mode}
+        return {name: getattr(self, name) for name in same} | own
+
     def _rules(self) -> Rules:
         zero_shot, noisy = self.method == "zero-shot", self.count_noise != "none"
         yield "rounds", (self.rounds == 0) == zero_shot, "0 for zero-shot and at least 1 for a method that trains"

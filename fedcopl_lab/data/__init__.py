@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fedcopl_lab.data._image_cache import CachedImages, cached_images, resized
     from fedcopl_lab.data._image_source import ImageSource
     from fedcopl_lab.data._installed import Verification, download_of, get, state_of, verify
-    from fedcopl_lab.data._partition import partition
+    from fedcopl_lab.data._partition import fedcopl_shards, partition
     from fedcopl_lab.data._parts import (
         SEEN_SETS,
         PartName,
@@ -46,7 +46,7 @@ __all__ = ["OPERATIONS", "PAD_SHARE", "PAPER_DATASETS", "SEEN_SETS", "CachedImag
            "DownloadError", "Federation", "Heterogeneity", "ImageSource", "Manifest", "PartName", "Shard",
            "StrongDraws", "Verification", "WeakDraws", "cached_images", "channel_statistics",
            "counts_of", "data_root", "dirichlet_partition", "download_of", "draw_strong", "draw_weak",
-           "get", "heterogeneity", "holes", "iid_partition", "known_manifests", "load_dataset",
+           "fedcopl_shards", "get", "heterogeneity", "holes", "iid_partition", "known_manifests", "load_dataset",
            "load_manifest", "manifest_folder", "normalise", "partition", "positions_sha256", "quantity_partition",
            "read_manifest_table", "read_source", "resized", "restore_federation", "sage_partition",
            "seen_positions", "seen_sha256", "set_folder", "split_name", "split_table", "state_of", "strong_view",
@@ -62,7 +62,7 @@ _NAMES = {
     "._image_cache": "CachedImages cached_images resized",
     "._image_source": "ImageSource",
     "._augmentations": "OPERATIONS",
-    "._partition": "partition",
+    "._partition": "fedcopl_shards partition",
     "._parts": "SEEN_SETS PartName counts_of positions_sha256 seen_positions seen_sha256 split_name",
     "._readers": "read_source",
     "._sage_partition": "sage_partition",

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from fedcopl_lab._errors import FedCoPLError, check_choice
 from fedcopl_lab.data._datasets import Dataset
-from fedcopl_lab.data._fedcopl_partition import draw_dirichlet, draw_quantity, iid_partition
+from fedcopl_lab.data._fedcopl_partition import BothLabels, Drawn, draw_dirichlet, draw_quantity, iid_partition
 from fedcopl_lab.data._federation import Federation
 from fedcopl_lab.data._sage_partition import sage_partition
 from fedcopl_lab.data._shard import FedCoPLScheme, Minimums, Mode, SageScheme, Scheme, Shard, images_by_class
@@ -94,33 +94,47 @@ def _fedcopl(
     fraction: int | float = 0.2,
     seed: int = 0,
     mode: Mode = "paper",
+    **rest: Any,
+) -> Federation:
+    """Training and test images, both divided among FedCoPL's clients (experimental setup)."""
+    labels = (dataset.train_labels, dataset.test_labels)
+    drawn, redraws = fedcopl_shards(labels, scheme, n_clients, beta, fraction, seed, mode, **rest)
+    train, test = dataset.train_indices.numpy(), dataset.test_indices.numpy()
+    shards = tuple(Shard(train[shard.train], test[shard.test]) for shard in drawn)
+    own = {"beta": None if beta is None else float(beta), "fraction": float(fraction) if scheme == "quantity" else None}
+    return Federation(dataset, shards, scheme, n_clients, **own, seed=seed, mode=mode, redraws=redraws)
+
+
+def fedcopl_shards(
+    labels: BothLabels,
+    scheme: FedCoPLScheme,
+    n_clients: int,
+    beta: int | float | None,
+    fraction: int | float,
+    seed: int,
+    mode: Mode,
     *,
     min_train: int | None = None,
     min_test: int | None = None,
     test_split: str | None = None,
     class_order: str = "drawn",
-) -> Federation:
-    """Training and test images, both divided among FedCoPL's clients (experimental setup)."""
+) -> Drawn:
+    """What each client of :func:`partition` gets of these training and test labels, and the draws thrown away."""
     _check_scheme(scheme, beta, test_split)
-    labels = (dataset.train_labels, dataset.test_labels)
     default_train = 10 if mode != "authors" or scheme == "dirichlet" else 1
     default_test = 0 if mode == "authors" else 5
     min_train = default_train if min_train is None else min_train
     min_test = default_test if min_test is None else min_test
-    minimums, redraws = Minimums({"train": min_train, "test": min_test}, _MAX_REDRAWS), 0
+    minimums = Minimums({"train": min_train, "test": min_test}, _MAX_REDRAWS)
     if scheme == "dirichlet":
         assert beta is not None
-        shards, redraws = draw_dirichlet(labels, n_clients, beta, seed, mode, test_split or "own_masks", minimums)
-    elif scheme == "quantity":
+        return draw_dirichlet(labels, n_clients, beta, seed, mode, test_split or "own_masks", minimums)
+    if scheme == "quantity":
         split = test_split or "independent"
-        shards, redraws = draw_quantity(labels, n_clients, fraction, seed, mode, split, minimums, class_order)
-    else:  # an even split of enough images satisfies every minimum, up to the rounding of mode "authors"
-        minimums.check(n_clients, *images_by_class(*labels, n_clients))
-        shards = iid_partition(*labels, n_clients, seed, mode)
-    train, test = dataset.train_indices.numpy(), dataset.test_indices.numpy()
-    mapped = tuple(Shard(train[shard.train], test[shard.test]) for shard in shards)
-    own = {"beta": None if beta is None else float(beta), "fraction": float(fraction) if scheme == "quantity" else None}
-    return Federation(dataset, mapped, scheme, n_clients, **own, seed=seed, mode=mode, redraws=redraws)
+        return draw_quantity(labels, n_clients, fraction, seed, mode, split, minimums, class_order)
+    # an even split of enough images satisfies every minimum, up to the rounding of mode "authors"
+    minimums.check(n_clients, *images_by_class(*labels, n_clients))
+    return iid_partition(*labels, n_clients, seed, mode), 0
 
 
 def _check_scheme(scheme: str, beta: int | float | None, test_split: str | None) -> None:

@@ -20,7 +20,7 @@ from fedcopl_lab._card import tf32_in
 from fedcopl_lab._errors import FedCoPLError, StoreError
 from fedcopl_lab._files import read_json, read_tensors, tensor_bytes, to_json, write_atomic
 from fedcopl_lab.config import PromptConfig, configure
-from fedcopl_lab.data import dirichlet_partition, iid_partition, load_dataset, quantity_partition, read_manifest_table
+from fedcopl_lab.data import fedcopl_shards, load_dataset, read_manifest_table
 from fedcopl_lab.engine import check_device, environment
 from fedcopl_lab.methods import LabelPhase, StoredFeatures, count_right, make_labels
 from fedcopl_lab.models import load_clip
@@ -73,18 +73,7 @@ class FeaturePack(StoredFeatures):
 
     def clients(self, config: PromptConfig) -> list[Int[Tensor, "_"]]:
         """Positions of each client's training images, drawn as a run with this configuration draws them."""
-        parts, n = (self.labels[self.train], self.labels[self.test]), config.n_clients
-        seed = config.seed if config.seed_scope == "everything" else 0
-        own: dict[str, Any] = {"min_train": config.min_train, "min_test": config.min_test}
-        if config.scheme == "dirichlet":
-            assert config.beta is not None
-            own["test_split"] = config.test_split or "own_masks"
-            shards = dirichlet_partition(*parts, n, config.beta, seed, config.partition_mode, **own)
-        elif config.scheme == "quantity":
-            own |= {"test_split": config.test_split or "independent", "class_order": config.class_order}
-            shards = quantity_partition(*parts, n, config.fraction or 1.0, seed, config.partition_mode, **own)
-        else:
-            shards = iid_partition(*parts, n, seed, config.partition_mode)
+        shards, _ = fedcopl_shards((self.labels[self.train], self.labels[self.test]), **config.split)
         return [self.train[torch.tensor(shard.train)] for shard in shards]
 
     def _of_clients(self, config: PromptConfig) -> tuple[list[Tensor], list[Tensor]]:

@@ -89,7 +89,7 @@ class PromptSetting:
         _check_unseen(config)
         clip = load_clip(config.clip, device=config.device, weights=_weights_argument(config.weights))
         dataset = load_dataset(config.dataset, image_size=clip.image_size)
-        federation = restore_federation(dataset, split) if split else _draw_federation(dataset, config)
+        federation = restore_federation(dataset, split) if split else partition(dataset, **config.split)
         return cls(config, dataset, federation, clip, *_prompted_pair(config, clip, dataset))
 
     @classmethod
@@ -164,22 +164,6 @@ def _check_unseen(config: PromptConfig) -> None:
             f"dataset={config.dataset!r} holds images that {config.clip!r} was trained on; use "
             f"{replace(part, unseen=True).text!r}"
         )
-
-
-def _draw_federation(dataset: Dataset, config: PromptConfig) -> Federation:
-    return partition(
-        dataset,
-        config.scheme,
-        config.n_clients,
-        beta=config.beta,
-        fraction=config.fraction or 1.0,
-        seed=config.seed if config.seed_scope == "everything" else 0,
-        mode=config.partition_mode,
-        min_train=config.min_train,
-        min_test=config.min_test,
-        test_split=config.test_split,
-        class_order=config.class_order,
-    )
 
 
 def _weights_argument(weights: str) -> Literal["random"] | None:

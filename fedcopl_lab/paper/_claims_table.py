@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_columns
 from fedcopl_lab.paper._evidence import Evidence, Named, NotTestedError, RegimeNotReachedError, Settings, joined
 from fedcopl_lab.paper._gates import sentences
 from fedcopl_lab.paper._intervals import columns_of
@@ -64,9 +64,7 @@ def judge(
     >>> judge(claims, TidyRows(rows))["statistic"].item()
     '+2.0 points [-0.5, 4.5]'
     """
-    missing = [name for name in ("number", "claim", "read", "rule") if name not in claims]
-    if missing:
-        raise FedCoPLError(f"the table of claims lacks the columns {', '.join(missing)}")
+    check_columns("claims", ("number", "claim", "read", "rule"), claims, "a line of claims.csv needs them")
     found = []
     for number, lines in claims.groupby("number", sort=False):
         texts = lines.astype(object).where(lines.notna(), "").astype(str)

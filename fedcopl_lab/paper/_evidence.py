@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 
 import pandas as pd
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_columns
 from fedcopl_lab.paper._intervals import columns_of, with_image_error
 from fedcopl_lab.paper._judge import LEAST_SEEDS
 
@@ -247,9 +247,7 @@ class TidyRows(Evidence):
     """
 
     def __init__(self, numbers: pd.DataFrame) -> None:
-        missing = [name for name in ("seed", "metric", "value") if name not in numbers]
-        if missing:
-            raise FedCoPLError(f"the numbers lack the columns {', '.join(missing)}; expected seed, metric and value")
+        check_columns("numbers", ("seed", "metric", "value"), numbers, "expected seed, metric and value")
         super().__init__(sorted(numbers["seed"].unique().tolist()))
         self._numbers = numbers
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_columns
 from fedcopl_lab.config import LAST_ROUNDS
 from fedcopl_lab.paper._evidence import TidyRows
 
@@ -66,9 +66,8 @@ def read_study(folder: Path | str) -> tuple[str, pd.DataFrame, TidyRows]:
 def _tidy(rows: pd.DataFrame, told: dict[str, Any]) -> pd.DataFrame:
     seed, order = told.get("seed", "seed"), told.get("round")
     settings, metrics = list(told["settings"]), list(told["metrics"])
-    missing = [name for name in (*settings, *metrics, seed, *([order] if order else [])) if name not in rows]
-    if missing:
-        raise FedCoPLError(f"the results lack the columns {', '.join(missing)}; they have {', '.join(rows.columns)}")
+    wanted = (*settings, *metrics, seed, *([order] if order else []))
+    check_columns("results", wanted, rows, f"they have {', '.join(rows.columns)}")
     run = [*settings, seed]
     if order:
         runs = rows.sort_values(order).groupby(run, dropna=False)[metrics]

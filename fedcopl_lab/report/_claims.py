@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_columns
 from fedcopl_lab.paper import (
     LEVEL,
     VERDICT_COLUMNS,
@@ -24,7 +24,7 @@ from fedcopl_lab.paper import (
     seeds_for,
     survivors,
 )
-from fedcopl_lab.report._words import PAPERS, check_columns
+from fedcopl_lab.report._words import PAPERS
 
 SYMBOLS: dict[str, str] = dict(zip(VERDICTS, "✓✗≈○–", strict=True))
 """Verdict -> the sign before it, so that colour is never needed to read it."""
@@ -183,6 +183,6 @@ def _claim_text(line: Mapping[Hashable, Any]) -> str:
 
 
 def _with_sources(verdicts: pd.DataFrame) -> pd.DataFrame:
-    check_columns("verdicts", verdicts, VERDICT_COLUMNS, "pass what verdicts() gives")
+    check_columns("verdicts", VERDICT_COLUMNS, verdicts, "pass what verdicts() gives")
     sources = judged_claims()[["number", "paper", "source", "claimed", "printed", "margin"]]
     return sources.merge(verdicts, on="number")

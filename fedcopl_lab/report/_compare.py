@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_columns
 from fedcopl_lab.paper import Item, measured, measured_profiles, printed
 from fedcopl_lab.report._tables import lead_over, summary
-from fedcopl_lab.report._words import check_columns, item_of, lines_of, order, scale, setting_of
+from fedcopl_lab.report._words import item_of, lines_of, order, scale, setting_of
 
 LEVELS = ["source", "profile", "dataset", "column", "statistic"]
 """Levels of the columns of :func:`beside`."""
@@ -216,7 +216,7 @@ def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: f
         raise FedCoPLError(f"tolerance={tolerance} is not valid; expected 0 or more")
     frames = {}
     for name, numbers in {"fresh": fresh, "committed": committed}.items():
-        check_columns(f"{name} numbers", numbers, (*_LINE, "value"), "pass tidy numbers")
+        check_columns(f"{name} numbers", (*_LINE, "value"), numbers, "pass tidy numbers")
         frames[name] = numbers[[*_LINE, "value"]].astype({"x": float, "y": float, "seed": float, "value": float})
         if frames[name].duplicated(_LINE).any():
             raise FedCoPLError(f"the {name} numbers hold a line twice; collect them again")

@@ -6,23 +6,14 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_columns
 from fedcopl_lab._files import to_json, write_atomic
 from fedcopl_lab.config import did_you_mean
 from fedcopl_lab.paper import Item, differences, measured
 from fedcopl_lab.report._draw import draw
 from fedcopl_lab.report._page_tables import CLEAR
 from fedcopl_lab.report._tables import seeds_text, to_csv, to_latex
-from fedcopl_lab.report._words import (
-    TABLES,
-    check_columns,
-    comparable,
-    item_of,
-    lines_of,
-    metric_name,
-    paper_of,
-    setting_of,
-)
+from fedcopl_lab.report._words import TABLES, comparable, item_of, lines_of, metric_name, paper_of, setting_of
 from fedcopl_lab.report.looks import Sheet, file_bytes
 
 PICTURES, _TEXTS = ("pdf", "svg", "png"), ("tex", "csv", "txt")
@@ -213,7 +204,7 @@ def provenance(item: Item | str, numbers: pd.DataFrame, runs: pd.DataFrame, prof
         FedCoPLError: a number's run is not among ``runs``.
     """
     item = item_of(item)
-    check_columns("runs", runs, _RUN_COLUMNS, "pass what run_table() or measured_runs() gives")
+    check_columns("runs", _RUN_COLUMNS, runs, "pass what run_table() or measured_runs() gives")
     keys = sorted(set(numbers["key"].dropna()) - {""})  # counts from the manifests come from no run
     behind = runs[runs["key"].isin(keys)]
     unknown = sorted(set(keys) - set(behind["key"]))

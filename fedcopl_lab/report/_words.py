@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_columns
 from fedcopl_lab.config import PromptConfig
 from fedcopl_lab.paper import ITEMS, PAPER_SETS, SAGE_SETS, VALUE_COLUMNS, Cell, Item, find_items, with_settings
 
@@ -148,17 +148,11 @@ def paper_of(item: Item) -> str:
     return PAPERS.get(item.id.split("_")[0], "Ours")
 
 
-def check_columns(name: str, table: pd.DataFrame, columns: Iterable[str], remedy: str) -> None:
-    """Refuse a table without some of these columns."""
-    if missing := [column for column in columns if column not in table.columns]:
-        raise FedCoPLError(f"the {name} lack the columns {', '.join(missing)}; {remedy}")
-
-
 def lines_of(item: Item | str, numbers: pd.DataFrame, profile: str, metrics: Iterable[str] = ()) -> pd.DataFrame:
     """The lines of one item, checked, in its order, and with what each of them is from."""
     name = item_of(item).id
     wanted = (column for column in VALUE_COLUMNS if column != "key")
-    check_columns("numbers", numbers, wanted, "pass what collect() or measured() gives")
+    check_columns("numbers", wanted, numbers, "pass what collect() or measured() gives")
     lines = numbers[numbers["item"] == name]
     for metric in metrics:
         if metric not in set(lines["metric"]):

@@ -53,5 +53,5 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest("button.cell");
   if (button) origin(button);
 });
-if (matchMedia("(max-width: 1100px)").matches) $(".entries")[0].open = false;
+if (matchMedia("(max-width: 1099px)").matches) $(".entries")[0].open = false;
 arrange();

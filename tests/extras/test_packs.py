@@ -81,6 +81,13 @@ def test_its_clients_are_those_of_the_run(folder, settings):
     assert all(torch.equal(clients[k], setting.train_indices(k)) for k in range(config.n_clients))
 
 
+def test_clients_with_too_few_images_are_refused_as_the_run_refuses_them(folder):
+    config = lab.configure("smoke", scheme="iid", min_train=400)
+    for draw in (PromptSetting.of, lab.load_features(folder).clients):
+        with pytest.raises(FedCoPLError, match="400"):
+            draw(config)
+
+
 def test_its_table_counts_as_by_hand(folder):
     pack = lab.load_features(folder)
     table = pack.table(["CoPL"], seeds=(3,), n_clients=5, beta=0.1).set_index("labeller")

@@ -148,7 +148,7 @@ def test_a_line_that_cannot_be_read_is_refused(line, message):
 
 
 def test_tables_without_their_columns_are_refused():
-    with pytest.raises(FedCoPLError, match="lacks the columns number, rule"):
+    with pytest.raises(FedCoPLError, match="the claims lack the columns number, rule"):
         judge(pd.DataFrame({"claim": ["a"], "read": ["accuracy"]}), TidyRows(ROWS))
     with pytest.raises(FedCoPLError, match="the numbers lack the columns seed"):
         TidyRows(ROWS.drop(columns="seed"))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.cli.options import add_profile, add_settings, configured, parse_settings
+from fedcopl_lab.cli.options import add_profile, add_settings, configured, parse_settings, refuse_beside
 
 if TYPE_CHECKING:
     from fedcopl_lab.config import RunConfig
@@ -48,7 +48,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     _add_run_options(one)
     one.add_argument("--engine", choices=("flower", "loop"), default="flower")
     one.add_argument("--folder", help="where server and clients keep their files (default: a temporary one)")
-    one.add_argument("--jobs", type=int, default=2, help="clients at a time (default: 2)")
+    one.add_argument("--jobs", type=int, help="Flower's clients at a time (default: 2)")
     one = verb("traffic", _traffic, "a federation's rounds: who answered, bytes, faults")
     one.add_argument("folder", help="the server's")
     one = verb(
@@ -95,8 +95,9 @@ def _simulate(options: argparse.Namespace) -> int:
 
     config = _config(options)
     if options.engine == "flower":
-        run = simulate(config, folder=options.folder, processes=options.jobs)
+        run = simulate(config, folder=options.folder, processes=2 if options.jobs is None else options.jobs)
     else:
+        refuse_beside("--engine loop", jobs=options.jobs)
         with tempfile.TemporaryDirectory() as temporary:
             server, *clients = federation.split(config, options.folder or temporary)
             federation.serve(server, federation.Loopback(map(federation.open_member, clients)))

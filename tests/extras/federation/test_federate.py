@@ -16,7 +16,10 @@ SMALL = [
 
 def test_split_simulate_traffic_collect(tmp_path, capsys):
     folder = str(tmp_path / "federation")
-    assert main(["federate", "simulate", "--engine", "loop", "--folder", folder, *SMALL]) == 0
+    alone = ["federate", "simulate", "--engine", "loop", "--folder", folder, *SMALL]
+    assert main([*alone, "--jobs", "3"]) == 2
+    assert "--jobs would do nothing beside --engine loop" in capsys.readouterr().err
+    assert main(alone) == 0
     told = capsys.readouterr().out
     assert told.startswith("FedCoPL+CoPL digits:240 iid seed=0: accuracy 0.")
     key = told.split("key ")[1].strip()
