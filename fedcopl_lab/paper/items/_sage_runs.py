@@ -24,7 +24,7 @@ RANKED = ("FedAvg", "FedAvg-SL", *REPEATED)
 """Methods with most seeds."""
 
 _SEEDS = {"smoke": (RANKED, 5, 3), "mini": (RANKED, 5, 3)}  # some methods' and the others'
-_ONCE = {"mini": ("FedLoKe", "FedDure", "FedDB")}  # half an hour to an hour of a core each
+_ONCE = {"mini": ("FedDure", "FedDB")}  # an hour of a core each
 _PER_CLASS = {"smoke": {0.05: 2, 0.1: 4, 0.2: 8}, "mini": {0.05: 50, 0.1: 100, 0.2: 200}}
 
 CONVERGING = ("FixMatch-LPL", "FixMatch-GPL", "FedLabel", "FedDB", "FedDure", "SAGE")
