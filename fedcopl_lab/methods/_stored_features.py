@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -68,9 +69,9 @@ def read_features(path: Path | str) -> StoredFeatures:
     Shown in notebook ``data_check``.
     """
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as stored:
             images, texts, labels = (torch.from_numpy(np.array(stored[name])) for name in _FIELDS)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, EOFError, TypeError, BadZipFile) as error:
         raise FedCoPLError(f"{path} holds no features ({error}); expected an .npz with {', '.join(_FIELDS)}") from error
     fits = images.ndim == texts.ndim == 2 and images.shape[1] == texts.shape[1] and labels.shape == images.shape[:1]
     if not fits or not len(labels) or not 0 <= int(labels.min()) <= int(labels.max()) < len(texts):

@@ -189,7 +189,7 @@ class _Attention(torch.autograd.Function):
         shares = torch.softmax(scores, -1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(scores.dtype)
         ctx.save_for_backward(query, both, shares)
         ctx.sizes, ctx.heads, ctx.n, ctx.scale, ctx.joined = sizes, heads, n, scale, queries is None
-        return torch.bmm(shares, values).view(b, heads, r, width).transpose(1, 2).reshape(b, r, -1)
+        return torch.bmm(shares, values).view(b, heads, r, width).transpose(1, 2).flatten(2)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:

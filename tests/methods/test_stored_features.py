@@ -93,6 +93,13 @@ def test_bad_files(tmp_path, parts, message):
         read_features(tmp_path / "bad.npz")
 
 
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut off"])
+def test_files_that_are_cut_off(tmp_path, content):
+    (tmp_path / "cut.npz").write_bytes(content)
+    with pytest.raises(FedCoPLError, match="holds no features"):
+        read_features(tmp_path / "cut.npz")
+
+
 def test_no_file(tmp_path):
     with pytest.raises(FedCoPLError, match="holds no features"):
         read_features(tmp_path / "none.npz")

@@ -207,3 +207,10 @@ def test_a_side_that_is_not_trained_is_plain_clip():
     visual = small(modalities="visual")
     logits = visual.setting.scorer.logits(features, visual.setting.scorer.texts({"text": torch.zeros(2, 64)}))
     assert (logits - method.setting.zero_shot_logits[:5]).abs().max() <= 1e-3
+
+
+def test_a_client_without_test_images_is_left_out_where_visual_prompts_stay_at_home():
+    few = {"n_clients": 10, "beta": 0.05, "seed": 9, "min_test": 0, "min_train": 1, "local_epochs": 1}
+    method = open_method(configure("smoke", aggregate="none", **few))
+    assert 0 in [len(shard.test) for shard in method.setting.federation.shards]
+    assert 0 < method.round(method.initial_state()).row["accuracy"] < 1
