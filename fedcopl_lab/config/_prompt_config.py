@@ -123,7 +123,7 @@ class PromptConfig(RunConfig):
         return tuple(part for part in self.trained if self.aggregate in (part, "both"))
 
     @property
-    def split(self) -> dict[str, Any]:
+    def partition_settings(self) -> dict[str, Any]:
         """How the data set is divided: the arguments of :func:`partition` beside it."""
         same = ("scheme", "n_clients", "beta", "min_train", "min_test", "test_split", "class_order")
         seed = self.seed if self.seed_scope == "everything" else 0

@@ -73,7 +73,7 @@ class FeaturePack(StoredFeatures):
 
     def clients(self, config: PromptConfig) -> list[Int[Tensor, "_"]]:
         """Positions of each client's training images, drawn as a run with this configuration draws them."""
-        shards, _ = fedcopl_shards((self.labels[self.train], self.labels[self.test]), **config.split)
+        shards, _ = fedcopl_shards((self.labels[self.train], self.labels[self.test]), **config.partition_settings)
         return [self.train[torch.tensor(shard.train)] for shard in shards]
 
     def _of_clients(self, config: PromptConfig) -> tuple[list[Tensor], list[Tensor]]:

@@ -89,7 +89,7 @@ class PromptSetting:
         _check_unseen(config)
         clip = load_clip(config.clip, device=config.device, weights=_weights_argument(config.weights))
         dataset = load_dataset(config.dataset, image_size=clip.image_size)
-        federation = restore_federation(dataset, split) if split else partition(dataset, **config.split)
+        federation = restore_federation(dataset, split) if split else partition(dataset, **config.partition_settings)
         return cls(config, dataset, federation, clip, *_prompted_pair(config, clip, dataset))
 
     @classmethod

@@ -84,7 +84,7 @@ def test_its_clients_are_those_of_the_run(folder, settings):
 def test_clients_with_too_few_images_are_refused_as_the_run_refuses_them(folder):
     config = lab.configure("smoke", scheme="iid", min_train=400)
     for draw in (PromptSetting.of, lab.load_features(folder).clients):
-        with pytest.raises(FedCoPLError, match="400"):
+        with pytest.raises(FedCoPLError, match="min_train=400 needs 2000 train images"):
             draw(config)
 
 
