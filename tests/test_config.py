@@ -18,6 +18,7 @@ from fedcopl_lab.config import (
     SAGE_PROFILES,
     config_from,
     cpl_levels,
+    readers_of,
     setting_names,
 )
 
@@ -33,7 +34,7 @@ CHOICES = [
 @pytest.mark.parametrize(("kind", "name", "choices"), CHOICES)
 def test_every_choice_is_checked(kind, name, choices):
     assert {name for _, name, _ in CHOICES} >= {"labeller", "scheme", "test_split", "feddb_labels", "kl"}
-    base = configure("smoke", method="SAGE" if kind is SageConfig else "FedCoPL")
+    base = configure("smoke", method=(readers_of(name) or ["SAGE" if kind is SageConfig else "FedCoPL"])[0])
     with pytest.raises(FedCoPLError) as caught:
         config_from(base.as_dict() | {name: "bogus"})
     message = str(caught.value)
@@ -58,7 +59,7 @@ def test_every_choice_is_checked(kind, name, choices):
         ((-1.0, math.nan, math.inf), "weight_decay prox_mu cache_weight cache_sharpness ot_threshold", "FedCoPL"),
         ((None,), "beta lr", "FedCoPL"),
         (("none",), "labeller", "FedCoPL"),
-        ((0.0,), "ot_epsilon", "FedCoPL"),
+        ((0.0,), "ot_epsilon", "FedOTP"),
         ((90,), "upl_confident", "FedCoPL"),
         ((0,), "unlabelled_batch_size rounds steps_per_epoch labelled_per_class", "SAGE"),
         ((-1,), "n_probe fixed_weight lambda_u", "SAGE"),
@@ -144,6 +145,10 @@ def test_every_preset_says_what_to_expect():
         ({"method": "PromptFL", "count_noise": "half"}, "upload no counts"),
         ({"count_noise": "half", "allocation": "none"}, "allocation='none'"),
         ({"mode": "authors", "clients_per_forward": 2}, "forward=2 is .*; expected 1 with momentum_state='shared'"),
+        ({"method": "FedCOF", "aggregate": "none"}, "aggregate='none' is .*; expected text with FedCOF"),
+        ({"method": "ClassMeans", "modalities": "both"}, "modalities='both' is .*; expected text with ClassMeans"),
+        ({"modalities": "visual", "visual_depth": 0}, "visual_depth=0 is .*; expected 1 or more where visual prompts"),
+        ({"cache_weight": 2.0}, "cache_weight=2.0 would change nothing in FedCoPL; it is read by pFedPrompt"),
         ({"mode": "code"}, "mode='code' is unknown; choose one of paper, authors, native"),
         ({"unread": "keep"}, "unread='keep' is unknown; choose one of refuse, drop"),
         ({"roundz": 3}, r"unknown setting 'roundz'; did you mean 'rounds'\?"),

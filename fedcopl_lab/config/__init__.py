@@ -15,16 +15,8 @@ from fedcopl_lab.config._presets import (
 )
 from fedcopl_lab.config._prompt_config import PRIVATE_NOISE, PromptConfig
 from fedcopl_lab.config._registered import REGISTERED, Registered, settings_like
-from fedcopl_lab.config._run_config import NUMERICS, STORED_NAMES, RunConfig, run_key
-from fedcopl_lab.config._sage_config import (
-    KAPPA_STAR,
-    LAST_ROUNDS,
-    READERS,
-    SAGE_METHODS,
-    SageConfig,
-    SageMethodName,
-    readers_of,
-)
+from fedcopl_lab.config._run_config import NUMERICS, READERS, STORED_NAMES, RunConfig, readers_of, run_key
+from fedcopl_lab.config._sage_config import KAPPA_STAR, LAST_ROUNDS, SAGE_METHODS, SageConfig, SageMethodName
 from fedcopl_lab.config._settings import PromptSettings, SageSettings
 
 __all__ = ["AUTHORS_MODE", "CPL_LEVELS", "EXPECTED", "KAPPA_STAR", "LAST_ROUNDS", "METHODS", "NATIVE_MODE", "NUMERICS",

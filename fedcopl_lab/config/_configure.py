@@ -10,8 +10,8 @@ from fedcopl_lab.config import _presets as presets
 from fedcopl_lab.config._checks import check_known, did_you_mean, pick
 from fedcopl_lab.config._prompt_config import PromptConfig, PromptMethodName
 from fedcopl_lab.config._registered import REGISTERED, Registered, settings_like
-from fedcopl_lab.config._run_config import RunConfig, current_names, flat_defaults, from_flat, from_stored
-from fedcopl_lab.config._sage_config import SAGE_METHODS, TOGETHER, SageConfig, SageMethodName, readers_of
+from fedcopl_lab.config._run_config import RunConfig, current_names, flat_defaults, from_flat, from_stored, is_read
+from fedcopl_lab.config._sage_config import SAGE_METHODS, TOGETHER, SageConfig, SageMethodName
 from fedcopl_lab.config._settings import Mode, PromptSettings, SageSettings, Unread
 
 
@@ -40,14 +40,14 @@ def configure(
         mode: ``"paper"``, one setting for all methods as the papers' tables compare them; ``"authors"`` for the
             released code's behaviour (:data:`AUTHORS_MODE`, :data:`SAGE_AUTHORS_MODE`); ``"native"`` for each FedCoPL
             baseline's own defaults (:data:`NATIVE_MODE`).
-        unread: what to do with a setting of the other paper or one that a method of SAGE's does not read: ``"refuse"``
-            or ``"drop"`` it, so that one dictionary serves a sweep over methods. An unknown name is always refused.
+        unread: what to do with a setting of the other paper or one that the method does not read: ``"refuse"`` or
+            ``"drop"`` it, so that one dictionary serves a sweep over methods. An unknown name is always refused.
         settings: any field of :class:`PromptConfig`, or of :class:`SageConfig` for SAGE's methods; a baseline's own
             by flat name, such as ``fedmatch_helpers=3``.
 
     Raises:
-        FedCoPLError: an unknown profile, method or setting, one that would change nothing in a method of SAGE's, or a
-            value outside its range.
+        FedCoPLError: an unknown profile, method or setting, one that would change nothing in the method, or a value
+            outside its range.
 
     >>> configure("smoke", method="PromptFL", labeller="CoPL").aggregate
     'both'
@@ -138,8 +138,7 @@ def _known_settings(given: Mapping[str, Any], kind: type[RunConfig], method: str
         if name not in known and (name not in elsewhere or unread == "refuse"):
             other = f" of {method}, though of other methods" if name in elsewhere else ""
             raise FedCoPLError(f"unknown setting {name!r}{other}{did_you_mean(name, known)}")
-        readers = readers_of(name) if kind is SageConfig else None
-        if name in known and (unread == "refuse" or readers is None or method in readers):
+        if name in known and (unread == "refuse" or is_read(name, method)):
             found[name] = value
     return found
 

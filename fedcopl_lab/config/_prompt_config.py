@@ -135,8 +135,14 @@ class PromptConfig(RunConfig):
         yield "rounds", (self.rounds == 0) == zero_shot, "0 for zero-shot and at least 1 for a method that trains"
         labellers = "none for zero-shot, and FPL, CPL, CoPL, UPL or true for a method that trains"
         yield "labeller", (self.labeller == "none") == zero_shot, labellers
-        texts = self.modalities != "visual" or self.method not in OURS
+        texts = self.modalities != "visual" or self.like not in OURS
         yield "modalities", texts, f"text or both with {self.method}, whose text side is what it trains"
+        means = self.modalities == "text" or self.like not in ("ClassMeans", "FedCOF")
+        yield "modalities", means, f"text with {self.method}, which trains no visual prompt"
+        sent = self.aggregate == "text" or self.like != "FedCOF"
+        yield "aggregate", sent, "text with FedCOF, whose classifier is made of what all clients send"
+        prompted = self.modalities != "visual" or self.visual_depth != 0
+        yield "visual_depth", prompted, "1 or more where visual prompts alone are trained"
         yield "beta", self.beta is not None or self.scheme != "dirichlet", "a positive Dirichlet concentration"
         yield "fraction", self.fraction is not None or self.scheme != "quantity", "a share of the classes in (0, 1]"
         alone = "1 with momentum_state='shared', where one buffer goes from client to client"

@@ -11,13 +11,37 @@ from typing import Any, ClassVar, TypeVar
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._html import folded, table
 from fedcopl_lab.config._checks import check_fields
-from fedcopl_lab.config._registered import REGISTERED
+from fedcopl_lab.config._registered import REGISTERED, settings_like
 
 NUMERICS = 2
 """Raised whenever a change of code changes a result, so that stored runs of older code are not reused."""
 
 STORED_NAMES: Mapping[str, str] = {"fedprox_mu": "mu_prox", "label_fraction": "label_share"}
 """Settings that stored configurations, and so run keys, spell in another way."""
+
+_FIXMATCH = ("FixMatch-LPL", "FixMatch-GPL", "FedProx+FixMatch", "FedAvg+FlexMatch")
+READERS: Mapping[str, tuple[str, ...]] = {
+    "prox": ("PromptProx",),
+    "cache": ("pFedPrompt",),
+    "ot": ("FedOTP",),
+    "fedprox": ("FedProx", "FedProx+FixMatch"),
+    "flexmatch": ("FedAvg+FlexMatch",),
+    "fedmatch": ("FedMatch",),
+    "fedlabel": ("FedLabel",),
+    "fedloke": ("FedLoKe",),
+    "feddure": ("FedDure",),
+    "feddb": ("FedDB",),
+    "supervised_schedule": ("FedAvg", "FedProx", "FedAvg-SL"),
+    "kappa": ("SAGE",),
+    "fixed_weight": ("SAGE",),
+    "use_cpg": ("SAGE",),
+    "use_cdsc": ("SAGE",),
+    "target": (*_FIXMATCH, "FedDB", "SAGE"),  # FedLoKe's are soft in any case, the others' hard
+    "pl_bn": (*_FIXMATCH, "FedDure", "FedDB", "SAGE"),
+    "kl": (*_FIXMATCH, "FedMatch", "FedLabel", "FedLoKe", "FedDB", "SAGE"),
+    "lambda_u": (*_FIXMATCH, "FedLoKe", "FedDure", "FedDB", "SAGE"),
+}
+"""Setting, or first word of several, that some methods have no use for -> the methods that read it."""
 
 _TODAY = {stored: name for name, stored in STORED_NAMES.items()}
 Rules = Iterator[tuple[str, bool, str]]
@@ -65,6 +89,13 @@ class RunConfig:
         for name, holds, expected in self._rules():
             if not holds:
                 raise FedCoPLError(f"{name}={getattr(self, name)!r} is not valid; expected {expected}")
+        defaults = flat_defaults(type(self))
+        for name, value in flat(vars(self)).items():
+            if value != defaults[name] and not is_read(name, self.method):
+                raise FedCoPLError(
+                    f"{name}={value!r} would change nothing in {self.method}; it is read by "
+                    f"{', '.join(readers_of(name) or ())}: leave it at {defaults[name]!r}"
+                )
 
     def _rules(self) -> Rules:
         """What single ranges cannot say: a setting, whether it is right beside the others, and what would be."""
@@ -74,6 +105,11 @@ class RunConfig:
     def clients_per_round(self) -> int:
         """Clients that train in a round: their share, rounded down, and at least one."""
         return max(int(round(self.participation * self.n_clients, 9)), 1)  # 0.29 * 100 is 28.999999999999996
+
+    @property
+    def like(self) -> str:
+        """The method of this package whose settings the method has: itself, unless it was registered."""
+        return settings_like(self.method)
 
     @property
     def label(self) -> str:
@@ -86,9 +122,10 @@ class RunConfig:
 
     def identity(self) -> dict[str, Any]:
         """What of the configuration a run key is made of: a younger setting counts where it changes a result."""
+        read = vars(self) | {"method": self.like}
         unread = {
             name for name, (before, field, reader) in self._ADDED.items()
-            if getattr(self, name) == before or (field and getattr(self, field) != reader)
+            if read[name] == before or (field and read[field] != reader)
         }  # fmt: skip
         return {name: value for name, value in self.as_dict().items() if name not in unread}
 
@@ -99,6 +136,22 @@ class RunConfig:
         every = flat(vars(self))
         shown = [(name, every[name]) for name in self._SHOWN]
         return table(shown, caption=self.label) + folded(f"all {len(every)} settings", table(list(every.items())))
+
+
+def readers_of(setting: str) -> tuple[str, ...] | None:
+    """The methods that a setting means something to; None for all of its half.
+
+    >>> readers_of("fedprox_mu")
+    ('FedProx', 'FedProx+FixMatch')
+    """
+    return READERS.get(setting, READERS.get(setting.partition("_")[0]))
+
+
+def is_read(setting: str, method: str) -> bool:
+    """Whether a setting means something to a method; to a registered one that is not known here any may."""
+    readers = readers_of(setting)
+    known_here = method not in REGISTERED or REGISTERED[method].known_here
+    return readers is None or not known_here or settings_like(method) in readers
 
 
 def flat(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,8 +175,9 @@ def current_names(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_stored(kind: type[_Config], settings: Mapping[str, Any]) -> _Config:
-    """A configuration that was stored, perhaps before some of today's settings existed."""
-    return from_flat(kind, {name: before for name, (before, *_) in kind._ADDED.items()} | dict(settings))
+    """A configuration that was stored, perhaps before some of today's settings existed or unread ones were refused."""
+    every = {name: before for name, (before, *_) in kind._ADDED.items()} | dict(settings)
+    return from_flat(kind, {name: value for name, value in every.items() if is_read(name, str(settings.get("method")))})
 
 
 def from_flat(kind: type[_Config], settings: Mapping[str, Any]) -> _Config:

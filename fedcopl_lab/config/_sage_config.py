@@ -5,9 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config._registered import REGISTERED, settings_like
-from fedcopl_lab.config._run_config import MethodSettings, Rules, RunConfig, flat, flat_defaults
+from fedcopl_lab.config._run_config import MethodSettings, Rules, RunConfig
 
 SageMethodName = Literal[
     "FedAvg", "FedProx", "FedAvg-SL", "FixMatch-LPL", "FixMatch-GPL", "FedProx+FixMatch", "FedAvg+FlexMatch",
@@ -21,27 +19,6 @@ KAPPA_STAR = math.log(2) / 0.05
 
 STEM_CHANNELS = 16
 """Channels of the first convolution at width 1."""
-
-_FIXMATCH = ("FixMatch-LPL", "FixMatch-GPL", "FedProx+FixMatch", "FedAvg+FlexMatch")
-READERS: Mapping[str, tuple[str, ...]] = {
-    "fedprox": ("FedProx", "FedProx+FixMatch"),
-    "flexmatch": ("FedAvg+FlexMatch",),
-    "fedmatch": ("FedMatch",),
-    "fedlabel": ("FedLabel",),
-    "fedloke": ("FedLoKe",),
-    "feddure": ("FedDure",),
-    "feddb": ("FedDB",),
-    "supervised_schedule": ("FedAvg", "FedProx", "FedAvg-SL"),
-    "kappa": ("SAGE",),
-    "fixed_weight": ("SAGE",),
-    "use_cpg": ("SAGE",),
-    "use_cdsc": ("SAGE",),
-    "target": (*_FIXMATCH, "FedDB", "SAGE"),  # FedLoKe's are soft in any case, the others' hard
-    "pl_bn": (*_FIXMATCH, "FedDure", "FedDB", "SAGE"),
-    "kl": (*_FIXMATCH, "FedMatch", "FedLabel", "FedLoKe", "FedDB", "SAGE"),
-    "lambda_u": (*_FIXMATCH, "FedLoKe", "FedDure", "FedDB", "SAGE"),
-}
-"""Field of :class:`SageConfig` that some methods have no use for -> the methods that read it."""
 
 TOGETHER: Mapping[str, Any] = {
     "bn": "average", "pl_bn": "joint", "momentum_state": "reset", "supervised_schedule": "matched_iterations",
@@ -136,7 +113,7 @@ class SageConfig(RunConfig):
     ``batch_size`` counts the labelled images of a step. The comments name what paper and released code say where
     they differ. Baselines' own settings are nested, with the defaults of their public code where there is one;
     numbers of rounds that are None follow the run's length in the public code's proportion. A setting that the
-    method does not read must keep its default (:data:`READERS`).
+    method does not read must keep its default (``READERS``).
 
     >>> config = configure("smoke", method="FedMatch", alpha=0.5, fedmatch_helpers=3)
     >>> config.n_clients, config.unlabelled_batch_size, config.fedmatch.helpers
@@ -175,7 +152,7 @@ class SageConfig(RunConfig):
     unlabelled_batch_size: int  # [mu * B]
     epoch_rule: Literal["authors", "one_pass"] = "authors"  # steps: pool over the labelled, or the unlabelled batch
     supervised_schedule: Literal["matched_iterations", "labelled_epochs"] = "matched_iterations"  # methods without pool
-    steps_per_epoch: int | None = None  # at most so many; None: what epoch_rule says
+    steps_per_epoch: int | None = None  # at most so many of a pass over the pool; None: what epoch_rule says
     momentum_state: Literal["reset", "carry"] = "reset"  # "carry": one optimiser for all clients and rounds (code)
     weight_by: Literal["images", "authors", "uniform"] = "images"  # "authors": labelled images count 2000 times
     # (FedDB solves for weights instead; FedLabel weighs its second copies by their pseudo-labels)
@@ -240,10 +217,6 @@ class SageConfig(RunConfig):
         """Rounds until FedLoKe's models teach each other with full weight."""
         return max(2 * self.rounds // 5, 1) if self.fedloke.ramp is None else self.fedloke.ramp
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_is_read(self)
-
     def _rules(self) -> Rules:
         yield "rounds", self.rounds > 0, "a whole number, 1 or more"
         right = isinstance(self.width, float) and self.width > 0 and (self.width * STEM_CHANNELS).is_integer()
@@ -255,26 +228,3 @@ class SageConfig(RunConfig):
         for name, needed in TOGETHER.items():
             alone = self.clients_per_forward == 1 or getattr(self, name) == needed
             yield "clients_per_forward", alone, f"1 with another {name} than {needed!r}"
-
-
-def readers_of(setting: str) -> tuple[str, ...] | None:
-    """The methods of SAGE's tables that a setting means something to; None for all.
-
-    >>> readers_of("fedprox_mu")
-    ('FedProx', 'FedProx+FixMatch')
-    """
-    return READERS.get(setting, READERS.get(setting.partition("_")[0]))
-
-
-def _check_is_read(config: SageConfig) -> None:
-    """Refuse a setting away from its default that the configuration's method does not read."""
-    if config.method in REGISTERED and not REGISTERED[config.method].known_here:
-        return
-    defaults = flat_defaults(SageConfig)
-    for name, value in flat(vars(config)).items():
-        readers = readers_of(name)
-        if readers is not None and settings_like(config.method) not in readers and value != defaults[name]:
-            raise FedCoPLError(
-                f"{name}={value!r} would change nothing in {config.method}; it is read by {', '.join(readers)}: "
-                f"leave it at {defaults[name]!r}"
-            )

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         StrongDraws,
         WeakDraws,
         channel_statistics,
+        check_pixels,
         draw_strong,
         draw_weak,
         holes,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OPERATIONS", "PAD_SHARE", "PAPER_DATASETS", "SEEN_SETS", "CachedImages", "ChannelStatistics", "Dataset",
            "DownloadError", "Federation", "Heterogeneity", "ImageSource", "Manifest", "PartName", "Shard",
-           "StrongDraws", "Verification", "WeakDraws", "cached_images", "channel_statistics",
+           "StrongDraws", "Verification", "WeakDraws", "cached_images", "channel_statistics", "check_pixels",
            "counts_of", "data_root", "dirichlet_partition", "download_of", "draw_strong", "draw_weak",
            "fedcopl_shards", "get", "heterogeneity", "holes", "iid_partition", "known_manifests", "load_dataset",
            "load_manifest", "manifest_folder", "normalise", "partition", "positions_sha256", "quantity_partition",
@@ -67,7 +68,7 @@ _NAMES = {
     "._readers": "read_source",
     "._sage_partition": "sage_partition",
     "._shard": "Shard",
-    "._views": "PAD_SHARE ChannelStatistics StrongDraws WeakDraws channel_statistics draw_strong draw_weak holes "
-    "normalise strong_view weak_view",
+    "._views": "PAD_SHARE ChannelStatistics StrongDraws WeakDraws channel_statistics check_pixels draw_strong "
+    "draw_weak holes normalise strong_view weak_view",
 }
 __getattr__, __dir__ = lazy_names(__name__, _NAMES)

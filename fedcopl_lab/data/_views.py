@@ -1,5 +1,6 @@
 """Weak and strong views of images, every random number drawn beforehand, and how they are normalised."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, TypeVar
 
@@ -214,6 +215,14 @@ def normalise(
     """Levels 0..255 to (level / 255 - mean) / std by channel, float32."""
     scale, shift = 1 / (255 * std), -mean / std
     return images.float() * scale[:, None, None] + shift[:, None, None]
+
+
+def check_pixels(images: Tensor, shape: Sequence[int], reader: str) -> None:
+    """Refuse images that are not uint8 [n, channels, H, W] of the size that their reader takes."""
+    if images.dtype != torch.uint8 or images.ndim != 4 or tuple(images.shape[1:]) != tuple(shape):
+        given, taken = ("x".join(map(str, size)) for size in (images.shape, ("n", *shape)))
+        kind = str(images.dtype).removeprefix("torch.")
+        raise FedCoPLError(f"images are {kind} {given}; {reader} takes uint8 {taken}: resize them, keep bytes")
 
 
 def _operate(images: Tensor, number: Tensor, levels: Tensor, negative: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 from fedcopl_lab._card import tf32_in
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig
-from fedcopl_lab.data import Shard
+from fedcopl_lab.data import Shard, check_pixels
 from fedcopl_lab.methods._prompt_setting import PromptSetting
 from fedcopl_lab.methods._prompt_state import FederationState
 from fedcopl_lab.methods._sage_local_task import own_statistics
@@ -56,7 +56,7 @@ def _own_positions(train: Int[Tensor, "m"], indices: Int[Tensor, "n"]) -> Int[Te
 
 
 def _cache(setting: PromptSetting, client: int, visual: Tensor, labels: PseudoLabels | None) -> Any:
-    if setting.config.method != "pFedPrompt" or labels is None:
+    if setting.config.like != "pFedPrompt" or labels is None:
         return None
     return setting.scorer.cache(setting.rows(setting.train_indices(client)), visual, labels)
 
@@ -174,7 +174,7 @@ def predict_images(
         split: its stored split; None draws it again. Only pFedPrompt's cache reads the client's images.
 
     Raises:
-        FedCoPLError: no such client, or images of another size.
+        FedCoPLError: no such client, or images of another size or type.
     """
     if not 0 <= client < config.n_clients:
         raise FedCoPLError(f"client={client} does not exist; expected 0 to {config.n_clients - 1}")
@@ -195,12 +195,7 @@ def _predict_with_model(
 ) -> Tensor:
     """Classes that the server's model gives; under ``bn="local"`` with the client's own running statistics."""
     setting = SemiSetting.of(config, split)
-    expected, given = tuple(setting.images.shape[1:]), tuple(images.shape[1:])
-    if given != expected:
-        raise FedCoPLError(
-            f"images are {'x'.join(map(str, given))}; {config.label} was trained on {'x'.join(map(str, expected))}: "
-            "resize them"
-        )
+    check_pixels(images, tuple(setting.images.shape[1:]), config.label)
     state = SemiState.from_tensors(tensors, config.device)
     model = setting.placed_model(state.model | own_statistics(state.memories.get(client, {})))
     with exact_convolutions():

@@ -65,8 +65,8 @@ def measure_means(
         features = scorer.known_images(images[labels.indices.to(images.device)], start.visual)
         shares = ImageCache.of(features, labels, len(prompted.class_names), config).values
         sums, counts = shares.T @ features, shares.sum(dim=0)
-        own = torch.cat([sums / counts.clamp(min=1)[:, None], counts[:, None]], dim=1)
-        text = own if config.method == "FedCOF" else sums / len(labels)
+        own = torch.cat([sums / torch.where(counts > 0, counts, 1)[:, None], counts[:, None]], dim=1)
+        text = own if config.like == "FedCOF" else sums / len(labels)
         logits = scorer.logits(features, scorer.texts({"text": start.text}))
         loss = float(label_loss(logits, labels.labels.to(logits.device)))
         updates.append(LocalUpdate(text, start.visual, {}, (loss,), len(labels), 0))

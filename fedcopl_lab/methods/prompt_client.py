@@ -167,7 +167,7 @@ def initial_prompts(setting: PromptSetting) -> Tensors:
     prompted, seed = setting.prompted, setting.config.seed
     text, visual = prompted.initial_prompts(torch_generator(seed, "initial prompts"))
     start = {"text": text, "visual": visual}
-    if setting.config.method == "FedOTP":
+    if setting.config.like == "FedOTP":
         start["text_local"] = prompted.initial_prompts(torch_generator(seed, "initial local text prompt"))[0]
     return setting.scorer.start(start, torch_generator(seed, "a method's own start"))
 

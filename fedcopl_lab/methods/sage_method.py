@@ -6,7 +6,7 @@ from fedcopl_lab.config import SageConfig
 from fedcopl_lab.methods._method import Method, RoundResult
 from fedcopl_lab.methods._recipes import recipe_of
 from fedcopl_lab.methods._sage_rows import round_row
-from fedcopl_lab.methods._sage_setting import SemiSetting, sage_participants
+from fedcopl_lab.methods._sage_setting import SemiSetting
 from fedcopl_lab.methods._sage_state import SemiState
 from fedcopl_lab.methods.protocol import MOMENTUM, Exchange, InProcess, Kept, KeptInMemory, named
 from fedcopl_lab.methods.sage_client import MEMORY, SageClient, exact_convolutions, update_of
@@ -28,10 +28,6 @@ class SemiMethod(Method):
         self.config: SageConfig = setting.config
         self.recipe = recipe_of(self.config.method)
         self.server = SageServer(setting)
-
-    def participants(self, round_index: int) -> list[int]:
-        """The clients of the round after so many, in the order of their visits."""
-        return sage_participants(self.config, round_index)
 
     def client(self, client: int, kept: Kept) -> SageClient:
         """See :meth:`Method.client`."""

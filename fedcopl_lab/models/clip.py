@@ -16,7 +16,7 @@ from torch import Tensor
 from fedcopl_lab._card import onto
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._files import EMBEDDED_FOLDER, read_checked
-from fedcopl_lab.data import read_manifest_table
+from fedcopl_lab.data import check_pixels, read_manifest_table
 from fedcopl_lab.models import checkpoint, openai_weights
 from fedcopl_lab.models.openai_weights import OPENAI_MODELS, RANDOM
 
@@ -70,17 +70,13 @@ class CLIPBundle:
             images: uint8 pixels, already ``image_size`` on each side.
 
         Raises:
-            FedCoPLError: the images are not of the model's size.
+            FedCoPLError: the images are not uint8, or not of the model's size.
 
         >>> clip = lab.load_clip("tiny")
         >>> clip.to_input(torch.zeros(2, 3, 8, 8, dtype=torch.uint8)).shape
         torch.Size([2, 3, 8, 8])
         """
-        if images.shape[2:] != (self.image_size, self.image_size):
-            raise FedCoPLError(
-                f"images of {images.shape[2]}x{images.shape[3]} pixels do not fit {self.name}, which takes "
-                f"{self.image_size}x{self.image_size}; resize them first, for one image with .preprocess"
-            )
+        check_pixels(images, (3, self.image_size, self.image_size), self.name)
         scale = self.model.logit_scale
         pixels = onto(images, scale.device).to(scale.dtype) / 255  # bytes travel; numbers are made where they are used
         mean, std = pixels.new_tensor(self.mean), pixels.new_tensor(self.std)

@@ -1,5 +1,6 @@
 """Step 6, on the server: the weighted mean of what the clients send, and how far their updates lie apart."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -89,7 +90,7 @@ def cosine_distance(updates: Float[Tensor, "k *shape"]) -> float:
     """Mean over pairs of clients of 1 - cos(m_i, m_j), the spread in direction of their updates, in [0, 2].
 
     The paper shows a "cosine distance" without defining it (Fig. 2); this is our reading. ``updates`` are those of
-    :func:`drift_diversity`; NaN when one is 0.
+    :func:`drift_diversity`; NaN when one is 0 or has no numbers.
 
     Raises:
         FedCoPLError: fewer than two clients.
@@ -100,6 +101,8 @@ def cosine_distance(updates: Float[Tensor, "k *shape"]) -> float:
     Shown in notebook ``fedcopl_main_fig2``.
     """
     flat = _flatten(updates, 2)
+    if not flat.shape[1]:
+        return math.nan
     unit = flat / flat.norm(dim=1, keepdim=True)
     first, second = torch.triu_indices(len(flat), len(flat), offset=1)
     return float((1 - (unit[first] * unit[second]).sum(dim=1)).mean())

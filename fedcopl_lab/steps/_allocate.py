@@ -89,8 +89,8 @@ def allocate(
     if unseen is None:
         unseen = "zero" if mode == "paper" else "authors_quota"
     if unseen == "authors_quota" and bool((seen == 0).any()):
-        if n_train is None:
-            raise FedCoPLError("a class that no client kept needs n_train for the authors' quota; pass n_train")
+        if n_train is None or n_train < 0:
+            raise FedCoPLError(f"n_train={n_train}, of which a class that no client kept takes a part; pass 0 or more")
         share = (n_train * (phase + 1)) / (4 * n_classes * n_clients)
         quota[:, seen == 0] = int(-(-share // 1))
     return Allocation(quota=quota.to(counts.dtype), per_class=budget)
@@ -102,7 +102,7 @@ def _check_counts(counts: Tensor) -> None:
     if bool((counts < 0).any()):
         raise FedCoPLError(f"counts hold {int(counts.min())}; expected numbers of images, 0 or more")
     if not bool(counts.any()):
-        raise FedCoPLError("counts are all 0; expected at least one kept image: lower q_conf or q_ent")
+        raise FedCoPLError("counts are all 0; expected at least one kept image: lower q_conf or q_ent, raise epsilon")
 
 
 def perturb_counts(
@@ -120,7 +120,7 @@ def perturb_counts(
         kind: ``"none"``; ``"laplace"``, noise of scale 1 / ε for ε-privacy; ``"gaussian"``, noise of
             deviation √(2 ln(1.25 / δ)) / ε for (ε, 10⁻⁵)-privacy, proven for ε < 1; ``"half"``, every count
             times its own factor from [0.5, 1.5]; ``"uniform"``, every count the mean of all; ``"shuffled"``,
-            every client sends another one's counts, drawn by a permutation.
+            the counts of all clients in another, drawn order.
         generator: draws the noise.
         epsilon: privacy budget of a label phase, for the two that have one.
 

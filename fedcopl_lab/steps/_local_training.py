@@ -88,6 +88,13 @@ class LocalTraining:
     ) -> None:
         if not len(pseudo_labels):
             raise FedCoPLError("the client has 0 pseudo-labelled images; expected at least one: lower q_conf or q_ent")
+        known = {"indices": len(shard_images), "labels": len(scorer.prompted.class_names)}
+        for name, most in known.items():
+            values = getattr(pseudo_labels, name)
+            if not 0 <= int(values.min()) <= int(values.max()) < most:
+                raise FedCoPLError(
+                    f"{name} of pseudo-labels go from {values.min()} to {values.max()}, not 0 to {most - 1}"
+                )
         self.config = config = scorer.config
         if not isinstance(shard_images, ImageRows):
             shard_images = ImageRows.of(shard_images, torch.arange(len(shard_images)), shard_images.device)
@@ -124,7 +131,7 @@ class LocalTraining:
         """Mean loss of the current batch, with its method's penalty, kept for the epoch's mean."""
         loss = label_loss(logits, self._batch_labels, self._batch_candidates)
         loss = loss if penalty is None else loss + penalty
-        if self.config.method == "PromptProx" and self.config.prox_mu:
+        if self.config.like == "PromptProx" and self.config.prox_mu:
             drawn = proximal_term((self.prompts[part] for part in self._start), self._start.values())
             # the public code takes the prompt from a detached copy: its term changes the printed loss and no weight
             loss = loss + self.config.prox_mu * (drawn if self.config.prox_gradient else drawn.detach())

@@ -96,5 +96,7 @@ def in_mode(model: nn.Module, training: bool) -> Iterator[None]:
     """
     was_training = model.training
     model.train(training)
-    yield
-    model.train(was_training)
+    try:
+        yield
+    finally:
+        model.train(was_training)

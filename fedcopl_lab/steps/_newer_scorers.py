@@ -165,7 +165,7 @@ def covariance_classifier(
     """
     n, means64 = counts.double(), means.double()
     of_class = n.sum(dim=0)
-    class_means = (n[..., None] * means64).sum(dim=0) / of_class.clamp(min=1)[:, None]
+    class_means = (n[..., None] * means64).sum(dim=0) / torch.where(of_class > 0, of_class, 1)[:, None]
     apart = (means64 - class_means) * n.sqrt()[..., None]
     clients = (n > 0).sum(dim=0)
     covariances = torch.einsum("kci,kcj->cij", apart, apart) / (clients - 1).clamp(min=1)[:, None, None]

@@ -42,8 +42,8 @@ def transport_plan(
         iterations: at most so many.
 
     Raises:
-        FedCoPLError: a mass outside (0, 1], a regularisation that double precision cannot hold, or similarities
-            that are not finite (on a GPU the loss tells, so that no step waits).
+        FedCoPLError: a mass outside (0, 1], a regularisation that double precision cannot hold, no iteration, or
+            similarities that are not finite (on a GPU the loss tells, so that no step waits).
 
     >>> transport_plan(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), mass=1.0).round(decimals=2)
     tensor([[0.5000, 0.0000],
@@ -55,6 +55,8 @@ def transport_plan(
         raise FedCoPLError(f"mass={mass} cannot be moved; expected a share in (0, 1]")
     if not epsilon >= LEAST_EPSILON:
         raise FedCoPLError(f"epsilon={epsilon} is below what numbers can hold; expected {LEAST_EPSILON} or more")
+    if iterations < 1:
+        raise FedCoPLError(f"iterations={iterations} plan nothing; expected 1 or more")
     if similarity.device.type == "cpu" and not bool(torch.isfinite(similarity).all()):
         raise FedCoPLError("similarities are NaN or infinite; expected finite numbers: lower the learning rate")
     m, n = similarity.shape[-2:]

@@ -173,7 +173,7 @@ class Scorer:
     @property
     def reads_patches(self) -> bool:
         """Whether images are compared patch by patch."""
-        return self.config.method == "FedOTP"
+        return self.config.like == "FedOTP"
 
     def images(self, images: Tensor | Sequence[Tensor], visual_prompt: Tensor) -> Any:
         """The image half: unit features, [B, d], or of every patch, [B, M, d]; or a list for K stacked prompts."""
@@ -216,7 +216,7 @@ class Scorer:
 
     def cache(self, images: ImageRows, visual_prompt: Tensor, labels: PseudoLabels) -> ImageCache | None:
         """pFedPrompt's cache of the labelled ones among a client's images; None for the other methods."""
-        if self.config.method != "pFedPrompt":
+        if self.config.like != "pFedPrompt":
             return None
         features = self._remembered(images.part(labels.indices), visual_prompt)
         return ImageCache.of(features, labels, len(self.prompted.class_names), self.config)

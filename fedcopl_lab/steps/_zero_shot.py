@@ -64,7 +64,8 @@ def zero_shot(
         indices: which images of the data set, [n]; None takes all.
 
     Raises:
-        FedCoPLError: no image is asked for, or one that the data set does not have.
+        FedCoPLError: no image is asked for, one that the data set does not have, no list of positions, or a class
+            name too long for the context.
 
     >>> clip, digits = lab.load_clip("tiny"), lab.load_dataset("digits")
     >>> lab.zero_shot(clip, digits, range(100)).logits.shape
@@ -72,9 +73,12 @@ def zero_shot(
 
     Shown in notebook ``00_quickstart``.
     """
-    chosen = torch.arange(len(dataset)) if indices is None else torch.as_tensor(indices, dtype=torch.long)
-    if not len(chosen):
+    chosen = torch.arange(len(dataset)) if indices is None else torch.as_tensor(indices)
+    if not chosen.numel():
         raise FedCoPLError("zero_shot was asked for 0 images; expected at least one index")
+    if chosen.ndim != 1 or chosen.is_floating_point() or chosen.dtype == torch.bool:
+        given = f"{str(chosen.dtype).removeprefix('torch.')} {list(chosen.shape)}"
+        raise FedCoPLError(f"indices are {given}; expected a list of whole numbers, of a mask its .nonzero()[:, 0]")
     n = len(dataset)
     if not -n <= int(chosen.min()) <= int(chosen.max()) < n:
         asked = f"indices go from {int(chosen.min())} to {int(chosen.max())}"
@@ -83,7 +87,7 @@ def zero_shot(
     weight = next(clip.model.parameters())
     images = [
         clip.model.encode_image(clip.to_input(dataset.images[part]).to(weight), normalize=True)
-        for part in chosen.split(256)
+        for part in chosen.long().split(256)
     ]
     logits = clip.model.logit_scale.exp() * torch.cat(images) @ texts.T
     return Predictions(logits.float().cpu())
@@ -92,5 +96,8 @@ def zero_shot(
 def template_features(clip: CLIPBundle, class_names: Sequence[str], template: str) -> Float[Tensor, "c d"]:
     """Unit text features of ``template.format(class name)`` for every class, [C, d]."""
     tokens = clip.tokenizer([template.format(name) for name in class_names])
+    for name, row in zip(class_names, tokens, strict=True):
+        if int(row.argmax()) == clip.context_length - 1:  # the end token has the highest id; the last place may be cut
+            raise FedCoPLError(f"class name {name!r} fills the context of {clip.context_length} tokens; shorten it")
     device = clip.model.logit_scale.device
     return F.normalize(clip.model.encode_text(tokens.to(device)), dim=-1)

@@ -14,6 +14,7 @@ from fedcopl_lab.config import SAGE_METHODS
 from fedcopl_lab.data import ChannelStatistics, Shard
 from fedcopl_lab.methods import RECIPES, Recipe, _feddure, _fedmatch, _sage_local_task, _sage_together, open_method
 from fedcopl_lab.methods._sage_local_task import LocalTask
+from fedcopl_lab.methods._sage_setting import sage_participants
 from fedcopl_lab.methods._sage_together import run_together
 from fedcopl_lab.models import StackedResNet8, draw_resnet8, single_values, stacked_values
 from fedcopl_lab.steps import batch_scores, model_scores
@@ -119,7 +120,7 @@ def give(method, client, changed):
 
 def test_clients_with_fewer_steps_go_apart_and_keep_their_meaning():
     alone, together = (open_method(config_of(clients_per_forward=n, n_clients=6, participation=0.7)) for n in (1, 4))
-    client = alone.participants(0)[1]
+    client = sage_participants(alone.config, 0)[1]
     for method in (alone, together):
         give(method, client, lambda shard: Shard(shard.train[:40], shard.test, shard.labelled[:2]))
     state = alone.initial_state()
@@ -136,7 +137,7 @@ def test_a_client_of_whose_pool_fewer_images_are_reported_goes_alone():
         open_method(config_of(clients_per_forward=n, n_clients=6, participation=0.5, steps_per_epoch=2, n_probe=40))
         for n in (1, 3)
     )
-    client = alone.participants(0)[1]
+    client = sage_participants(alone.config, 0)[1]
     for method in (alone, together):
         give(method, client, lambda shard: Shard(shard.train[:36], shard.test, shard.labelled))
     first, second = (method.round(alone.initial_state()) for method in (alone, together))

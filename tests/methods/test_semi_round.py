@@ -10,7 +10,7 @@ from small_semi import config_of
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.methods import SemiMethod, SemiState, open_method
 from fedcopl_lab.methods._sage_local_task import LocalTask
-from fedcopl_lab.methods._sage_setting import sage_weight
+from fedcopl_lab.methods._sage_setting import sage_participants, sage_weight
 from fedcopl_lab.models import start_resnet8
 from fedcopl_lab.steps import average_models, model_scores
 
@@ -28,7 +28,7 @@ def test_a_round_sends_trains_merges_and_counts_bytes():
     method = open_method(config_of(steps_per_epoch=2))
     state = method.initial_state()
     after, row = method.step(state)
-    participants = method.participants(0)
+    participants = sage_participants(method.config, 0)
     assert row["participants"] == participants
     assert len(participants) == 8
     updates = [
@@ -76,8 +76,8 @@ def test_running_statistics_can_stay_or_be_measured_anew(bn):
         assert not torch.equal(a.model["norm.running_mean"], b.model["norm.running_mean"])
         assert b.memories == {}
     else:
-        assert sorted(b.memories) == plain.participants(0)
-        client = plain.participants(0)[0]
+        assert sorted(b.memories) == sage_participants(plain.config, 0)
+        client = sage_participants(plain.config, 0)[0]
         kept = b.memories[client]["own statistics/norm.running_mean"]
         assert not torch.equal(kept, b.model["norm.running_mean"])
         task = LocalTask(other.setting, other.recipe, client, 1, b.model, {}, b.memories[client], {})
@@ -88,16 +88,16 @@ def test_authors_participants_are_one_legacy_stream_in_the_order_drawn():
     method = open_method(config_of(partition_mode="authors", seed=2))
     stream = np.random.RandomState(9)
     for round_index in range(3):
-        assert method.participants(round_index) == stream.choice(20, 8, replace=False).tolist()
-    assert method.participants(0) != sorted(method.participants(0))
-    plain = open_method(config_of())
-    assert plain.participants(0) == sorted(plain.participants(0)) != plain.participants(1)
+        assert sage_participants(method.config, round_index) == stream.choice(20, 8, replace=False).tolist()
+    assert sage_participants(method.config, 0) != sorted(sage_participants(method.config, 0))
+    first, second = (sage_participants(config_of(), round_index) for round_index in (0, 1))
+    assert first == sorted(first) != second
 
 
 def test_clients_are_visited_as_drawn_and_the_last_one_passes_its_momentum_on():
     method = open_method(config_of(partition_mode="authors", momentum_state="carry", participation=0.1))
     state = method.initial_state()
-    first, last = method.participants(0)
+    first, last = sage_participants(method.config, 0)
     momentum, updates = {}, []
     for client in (first, last):
         task = LocalTask(method.setting, method.recipe, client, 0, state.model, {}, {}, momentum)

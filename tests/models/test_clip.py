@@ -81,9 +81,15 @@ def test_to_input_equals_the_image_transform(tiny):
     torch.testing.assert_close(together, one_by_one)
 
 
-def test_to_input_refuses_other_sizes(tiny):
-    with pytest.raises(FedCoPLError, match=r"9x8 pixels.*takes 8x8; resize"):
-        tiny.to_input(torch.zeros(1, 3, 9, 8, dtype=torch.uint8))
+@pytest.mark.usefixtures("as_installed")
+def test_to_input_refuses_other_sizes_and_types(tiny):
+    for images, said in (
+        (torch.zeros(1, 3, 9, 8, dtype=torch.uint8), "uint8 1x3x9x8"),
+        (torch.zeros(1, 3, 8, 8), "float32 1x3x8x8"),
+        (torch.zeros(3, 8, 8, dtype=torch.uint8), "uint8 3x8x8"),
+    ):
+        with pytest.raises(FedCoPLError, match=rf"images are {said}; tiny takes uint8 nx3x8x8: resize them"):
+            tiny.to_input(images)
 
 
 def test_loading_twice_gives_one_model_and_leaves_the_global_streams_alone(tiny, fresh_loading, monkeypatch):

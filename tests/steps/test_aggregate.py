@@ -110,6 +110,7 @@ def test_orthogonal_opposite_and_zero_updates():
     assert cosine_distance(opposite) == pytest.approx(2)
     assert math.isnan(drift_diversity(torch.zeros(2, 2)))
     assert math.isnan(cosine_distance(torch.tensor([[0.0, 0.0], [1.0, 0.0]])))
+    assert math.isnan(cosine_distance(torch.zeros(2, 0)))  # of a prompt without vectors
 
 
 def test_refuse_too_few_clients(refused):

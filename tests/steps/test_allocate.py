@@ -120,7 +120,8 @@ MODES, SHAPES = ("paper", "authors", "none"), ((3,), (1, 2, 3), (0, 3), (3, 0))
 @pytest.mark.parametrize(
     ("counts", "arguments", "words"),
     [
-        (torch.tensor([[1, 0]]), ("authors",), ("n_train",)),
+        (torch.tensor([[1, 0]]), ("authors",), ("n_train=None",)),
+        (torch.tensor([[1, 0]]), ("authors", -40), ("n_train=-40", "0 or more")),
         *((torch.tensor([[1, -4]]), (mode,), ("-4", "0 or more")) for mode in MODES),
         *(
             (torch.zeros(2, 3).long(), (mode, 10), ("all 0", "at least one kept image", "lower q_conf"))

@@ -111,5 +111,7 @@ def test_refuses_what_it_cannot_move(refused):
         transport_plan(similarities(), mass=1.2)
     with refused("epsilon=0.001", "0.006 or more"):
         transport_plan(similarities(), epsilon=0.001)
+    with refused("iterations=0", "1 or more"):
+        transport_plan(similarities(), iterations=0)
     with refused("NaN", "learning rate"):
         transport_plan(similarities() * torch.nan)

@@ -106,6 +106,10 @@ def test_refuses_to_train_on_nothing(small, refused):
     nothing = PseudoLabels(indices=torch.tensor([], dtype=torch.long), labels=torch.tensor([], dtype=torch.long))
     with refused("0 pseudo-labelled images", "at least one", "lower q_conf"):
         trained(small, config_of(), labels=nothing)
+    n_images, n_classes = len(small.images), len(small.prompted.class_names)
+    for name, image, label in (("indices", n_images, 0), ("labels", 0, n_classes), ("indices", -1, 0)):
+        with refused(f"{name} of pseudo-labels go from", "not 0 to"):
+            trained(small, config_of(), labels=PseudoLabels(torch.tensor([image]), torch.tensor([label])))
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])

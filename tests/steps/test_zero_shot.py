@@ -1,5 +1,8 @@
 """Zero-shot scores against open_clip called by hand, one image and one caption at a time."""
 
+import dataclasses
+from inspect import unwrap
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -61,3 +64,15 @@ def test_refuses_an_image_that_is_not_there(clip, digits, refused, outside):
 def test_refuses_no_image(clip, digits, refused):
     with refused("0 images", "at least one index"):
         zero_shot(clip, digits, [])
+
+
+@pytest.mark.parametrize("indices", [torch.ones(1797, dtype=torch.bool), [0.5], torch.tensor(3)])
+def test_refuses_what_are_no_positions(clip, digits, refused, indices):
+    with refused("expected a list of whole numbers", ".nonzero()[:, 0]"):
+        unwrap(zero_shot)(clip, digits, indices)
+
+
+def test_refuses_a_class_name_that_the_context_cuts_off(clip, digits, refused):
+    names = (*digits.class_names[:9], "very " * clip.context_length + "nine")
+    with refused("nine' fills the context of", "shorten it"):
+        zero_shot(clip, dataclasses.replace(digits, class_names=names), [0])

@@ -136,7 +136,7 @@ def _plan_prompts(config: PromptConfig, rates: Rates, shape: Shape, sizes: Sizes
     scored = max(phases - 1, 0) * n_train + encodings * n_test + everything
     if config.rounds and not encodings:  # every client has its own visual prompt
         scored += config.rounds * n_test + config.n_clients * n_test
-    contexts = 2 if config.method in ("FedOTP", "FedPGP") else 1
+    contexts = 2 if config.like in ("FedOTP", "FedPGP") else 1
     texts = contexts * config.n_clients * (config.rounds + max(phases - 1, 0)) + 1
     if not learns_image:  # a round encodes its images once
         scored += trained // config.local_epochs
@@ -294,13 +294,13 @@ def _forward(shape: Shape) -> int | float:
 
 def _texts(config: PromptConfig, shape: Shape, n_classes: int) -> int | float:
     own = n_classes * (6 + shape.n_visual)  # name, period, end token; the context's keys count beside them
-    contexts = 2 if config.method == "FedOTP" else 1
+    contexts = 2 if config.like == "FedOTP" else 1
     return contexts * (_KEPT_PER_TOKEN * shape.text_layers + 10) * own * shape.text_width * _FLOAT
 
 
 def _features(config: PromptConfig, shape: Shape, sizes: Sizes) -> int | float:
     """Features of the test images, which all clients share; FedOTP's are of patches, each compared with all texts."""
-    if config.method != "FedOTP":
+    if config.like != "FedOTP":
         return sizes[1] * _EMBED * _FLOAT
     patches = shape.image_tokens - 1
     plans = 8 * IMAGES_PER_FORWARD * sizes[2] * patches * 2

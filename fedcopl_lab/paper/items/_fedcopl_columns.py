@@ -90,7 +90,7 @@ def at_equal_bytes(method: str, settings: dict[str, Any], columns: Columns, prof
         config: Any = cell.config
         prompt, width = numbers_sent(config)
         n_classes = len(load_manifest(split_name(config.dataset, SEEN_SETS).whole).classes)
-        each = n_classes * (width + (config.method == "FedCOF"))  # FedCOF sends its counts too
+        each = n_classes * (width + (config.like == "FedCOF"))  # FedCOF sends its counts too
         made.append(replace(cell, config=replace(config, rounds=max(config.rounds * prompt // each, 1))))
     return made
 
