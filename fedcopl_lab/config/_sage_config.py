@@ -22,7 +22,6 @@ STEM_CHANNELS = 16
 
 TOGETHER: Mapping[str, Any] = {
     "bn": "average", "pl_bn": "joint", "momentum_state": "reset", "supervised_schedule": "matched_iterations",
-    "compile": False,
 }  # fmt: skip
 """What several clients in one pass need: no state of their own, and batches of one size."""
 
@@ -173,7 +172,7 @@ class SageConfig(RunConfig):
     channels_last: bool = True
     precision: Literal["fp32", "tf32", "bf16"] = "fp32"  # of training passes and the local labels that they give;
     # scores by the global model or with running statistics, losses and tests stay fp32. Authors: tf32
-    compile: bool = False
+    compile: bool = False  # models; on a card they become CUDA graphs, which start without the processor
 
     def as_dict(self) -> dict[str, Any]:
         """See :meth:`RunConfig.as_dict`; later settings are left out where they say what was done before them."""
@@ -200,6 +199,11 @@ class SageConfig(RunConfig):
         [0.045, 0.0045]
         """
         return self.lr * (self.lr_at_end if 5 * round_index >= 4 * self.rounds else 1.0)
+
+    @property
+    def in_graphs(self) -> bool:
+        """Whether models run as CUDA graphs, whose results the next replay overwrites."""
+        return self.compile and self.device.startswith("cuda")
 
     @property
     def lookup_period(self) -> int:

@@ -14,7 +14,7 @@ from fedcopl_lab._card import tf32_in
 from fedcopl_lab.methods._batches import Batch, BatchSource, ViewLabels
 from fedcopl_lab.methods._sage_setting import SemiSetting
 from fedcopl_lab.methods._sage_state import ClientUpdate, copied
-from fedcopl_lab.methods._sage_together import OWN_MODEL, Losses, Team, moved_by, run_together
+from fedcopl_lab.methods._sage_together import OWN_MODEL, Losses, Team, compile_model, moved_by, run_together
 from fedcopl_lab.methods.protocol import Tensors, grouped, named
 from fedcopl_lab.models import ResNet8, blank_copy, load_values
 from fedcopl_lab.seeding import torch_generator
@@ -192,7 +192,7 @@ class LocalTask:
         autocast = torch.autocast(images.device.type, torch.bfloat16) if bf16 else nullcontext()
         with autocast, tf32_in() if exact else nullcontext():
             logits: Tensor = model(images)
-        return logits.float()
+        return logits.float().clone() if self.config.in_graphs else logits.float()
 
     def weak_scores(self, batch: Batch, weak: Tensor) -> WeakScores:
         """Both models' scores of a batch's weak views; ``weak`` are those of the joint pass in training mode."""
@@ -292,5 +292,5 @@ def _shared_models(*shape: Any, compiled: bool) -> tuple[ResNet8, ResNet8]:
     models = blank_copy(*shape), blank_copy(*shape).requires_grad_(False)
     if compiled:
         for model in models:
-            model.compile()
+            compile_model(model, shape[3])
     return models

@@ -149,6 +149,8 @@ class Team:
 
     def step(self, batches: Sequence[Batch]) -> list[Losses]:
         """One step of every client; their requests are answered together."""
+        if self.tasks[0].config.in_graphs:
+            torch.compiler.cudagraph_mark_step_begin()
         steps = [task.recipe.step(task, batch) for task, batch in zip(self.tasks, batches, strict=True)]
         answers: Sequence[Any] = [None] * len(steps)
         losses: dict[int, Losses] = {}
@@ -243,10 +245,10 @@ class Team:
         self._stacked = {name for name, model in self.models.items() if isinstance(model, ResNet8)}
         self._stacked -= {name for name in self._stacked if any(name not in one for one in own)}
         config = self.tasks[0].config
-        shape = (self.tasks[0].setting.dataset.n_classes, config.channels, config.bn_momentum, config.device)
+        how, n_classes = (config.compile, config.device, config.channels_last), self.tasks[0].setting.dataset.n_classes
         stacked: dict[int, nn.Parameter] = {}  # by the identity of a client's
         for place, name in enumerate(sorted(self._stacked)):
-            stack = _shared_stack(place, n, *shape, config.channels_last)
+            stack = _shared_stack(place, *how, n, n_classes, config.channels, config.bn_momentum)
             load_values(stack, stacked_values([one[name].state_dict() for one in own]))
             stack.train(own[0][name].training)
             stacked |= {id(value): stack.get_parameter(key) for key, value in own[0][name].named_parameters()}
@@ -312,8 +314,14 @@ def _scores(model: nn.Module, parameters: Mapping[str, Tensor], images: Tensor) 
 
 
 @lru_cache(maxsize=6)  # a process works through runs of one shape after the other
-def _shared_stack(
-    place: int, n: int, n_classes: int, channels: int, bn_momentum: float, device: str, channels_last: bool
-) -> Any:
+def _shared_stack(place: int, compiled: bool, device: str, channels_last: bool, *shape: Any) -> Any:
     """A model whose values every round overwrites; ``place`` tells those of one round apart."""
-    return placed(StackedResNet8(n, n_classes, channels, bn_momentum), device, channels_last)
+    stack = placed(StackedResNet8(*shape), device, channels_last)
+    if compiled:
+        compile_model(stack, device)
+    return stack
+
+
+def compile_model(model: nn.Module, device: str) -> None:
+    """Compile a model in place; on a card its passes become CUDA graphs."""
+    model.compile(mode="reduce-overhead" if device.startswith("cuda") else None)

@@ -58,7 +58,7 @@ def batch_scores(
     buffers = list(model.buffers())
     before = [buffer.clone() for buffer in buffers]
     with in_mode(model, training=True):
-        scores: Tensor = model(normalise(images, statistics.mean, statistics.std))
+        scores: Tensor = model(normalise(images, statistics.mean, statistics.std)).clone()  # a CUDA graph overwrites it
     torch._foreach_copy_(buffers, before)
     check_logits(scores.flatten(end_dim=-2))
     return scores

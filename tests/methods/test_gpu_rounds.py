@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import jaxtyping
 import pytest
 import torch
 from small_semi import config_of
@@ -42,6 +43,20 @@ def test_semi_supervised(method, device):
     if device == "cpu" and method != "SAGE":
         pytest.skip("one method shows that the comparison runs")
     assert_close(config_of(method, steps_per_epoch=2), device, 1e-3)
+
+
+@pytest.mark.parametrize("device", [CARD])
+@pytest.mark.parametrize("method", ["SAGE", "FedDure"])
+def test_clients_together_in_cuda_graphs(method, device, monkeypatch):
+    monkeypatch.setattr(
+        jaxtyping.config, "jaxtyping_disable", True
+    )  # the models are compiled, not the checks around them
+    plain, graphs = (config_of(method, steps_per_epoch=4, clients_per_forward=4, compile=one) for one in (False, True))
+    first, second = (open_method(replace(config, device=device)) for config in (plain, graphs))
+    ours, theirs = (method.step(method.initial_state())[0].to_tensors() for method in (first, second))
+    for name, value in ours.items():
+        if value.is_floating_point() and value.numel():
+            assert torch.allclose(value, theirs[name], atol=1e-3 * (float(value.abs().max()) or 1.0)), name
 
 
 @pytest.mark.parametrize("device", ["cpu", CARD])

@@ -9,7 +9,7 @@ import torch
 from small_semi import config_of
 from torch import nn
 
-from fedcopl_lab import FedCoPLError, configure
+from fedcopl_lab import FedCoPLError, SageConfig, configure
 from fedcopl_lab.config import SAGE_METHODS
 from fedcopl_lab.data import ChannelStatistics, Shard
 from fedcopl_lab.methods import RECIPES, Recipe, _feddure, _fedmatch, _sage_local_task, _sage_together, open_method
@@ -100,16 +100,50 @@ def test_a_recipes_own_optimiser_moves_clients_together_as_alone(optimiser, in_f
 
 
 @pytest.mark.long  # compiling takes seconds
-def test_a_compiled_model_takes_feddures_virtual_step(monkeypatch):
+@pytest.mark.parametrize(("method", "together"), [("FedDure", 1), ("FedDure", 2), ("SAGE", 2)])
+def test_compiled_models_give_the_same_round(method, together, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the model is compiled, not the checks around it
     compiled = nn.Module.compile
-    monkeypatch.setattr(nn.Module, "compile", lambda self: compiled(self, backend="aot_eager"))
-    few = {"steps_per_epoch": 1, "participation": 0.05, "threshold": 0.15}
-    methods = [open_method(config_of("FedDure", compile=compile, **few)) for compile in (False, True)]
-    first, second = (method.round(method.initial_state()) for method in methods)
-    assert first.row["loss_fine"] > 0
+    monkeypatch.setattr(nn.Module, "compile", lambda self, mode: compiled(self, backend="aot_eager"))
+    few = {"steps_per_epoch": 2, "participation": 0.05 * together, "threshold": 0.15, "clients_per_forward": together}
+    methods = [open_method(config_of(method, compile=compile, **few)) for compile in (False, True)]
+    first, second = (one.round(one.initial_state()) for one in methods)
+    assert len(first.updates) == together
+    assert method != "FedDure" or first.row["loss_fine"] > 0
     for name, value in first.state.model.items():
         assert torch.allclose(second.state.model[name], value, rtol=0, atol=1e-5), name
+
+
+@pytest.mark.parametrize("method", SAGE_METHODS)
+def test_nothing_is_read_from_a_graph_that_has_run_again(method, monkeypatch):
+    """A CUDA graph's results last until the next step; here those of a step become NaN then."""
+    results = []
+
+    def compile_as_graph(self, mode):
+        eager = self.forward
+        self.forward = lambda images: results.append(eager(images)) or results[-1]
+
+    def next_step():
+        for one in results:
+            one.detach().fill_(torch.nan)
+        results.clear()
+
+    caches = _sage_local_task._shared_models, _sage_together._shared_stack
+    few = {"steps_per_epoch": 3, "participation": 0.15, "threshold": 0.15, "clients_per_forward": 2}
+    plain = open_method(config_of(method, **few))
+    expected = plain.round(plain.initial_state())
+    monkeypatch.setattr(nn.Module, "compile", compile_as_graph)
+    monkeypatch.setattr(SageConfig, "in_graphs", True)
+    monkeypatch.setattr(torch.compiler, "cudagraph_mark_step_begin", next_step)
+    for cache in caches:
+        cache.cache_clear()
+    graphs = open_method(config_of(method, compile=True, **few))
+    found = graphs.round(graphs.initial_state())
+    for cache in caches:
+        cache.cache_clear()
+    assert results
+    assert found.row == expected.row
+    assert all(torch.equal(found.state.model[name], value) for name, value in expected.state.model.items())
 
 
 def give(method, client, changed):
@@ -172,9 +206,7 @@ def test_scores_by_the_batchs_statistics_leave_the_model_alone():
                        model_scores(model, images[:1], setting.training))  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "changes", [{"bn": "local"}, {"pl_bn": "eval"}, {"momentum_state": "carry"}, {"compile": True}]
-)
+@pytest.mark.parametrize("changes", [{"bn": "local"}, {"pl_bn": "eval"}, {"momentum_state": "carry"}])
 def test_what_needs_clients_one_by_one_gets_and_says_so(changes):
     assert configure("smoke", method="SAGE").clients_per_forward == 4
     assert configure("smoke", method="SAGE", **changes).clients_per_forward == 1

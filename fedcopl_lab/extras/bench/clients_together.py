@@ -33,6 +33,7 @@ class TogetherTiming:
     speed_up: float  # the second over the third
     threads: int  # CPU threads
     repeats: int  # timed steps of each form
+    compiled: bool  # whether our models were compiled; on a card they are CUDA graphs then
 
     def __str__(self) -> str:
         plain = "" if self.seconds_plain is None else f"plain {1e3 * self.seconds_plain:.1f} ms, "
@@ -46,11 +47,13 @@ def bench_together(
     methods: tuple[str, ...] = ("SAGE",),
     repeats: int = 20,
     sizes: Sequence[tuple[int, float, int, int]] = SIZES,
+    device: str = "cpu",
+    compiled: bool = False,
 ) -> Iterator[TogetherTiming]:
     """Time a local step of several clients in the plain form, one by one, and in one pass, turn by turn.
 
     ``methods`` are of SAGE's tables; of ``repeats`` steps of each form and one more the first is not timed. An unknown
-    method and numbers out of range are errors.
+    method and numbers out of range are errors. With ``compiled`` the first step takes half a minute.
 
     >>> next(bench_together(2, repeats=1, sizes=((8, 0.25, 4, 8),))).clients
     2
@@ -61,13 +64,14 @@ def bench_together(
             setting = SemiSetting.of(configure(
                 "smoke", method=method, image_size=pixels, width=width, batch_size=labelled,
                 unlabelled_batch_size=unlabelled, n_clients=clients, participation=1.0, scheme="iid",
-                steps_per_epoch=repeats + 1, threads=torch.get_num_threads(),
+                steps_per_epoch=repeats + 1, threads=torch.get_num_threads(), device=device, compile=compiled,
             ))  # fmt: skip
             median = {name: statistics.median(times) for name, times in _times(setting, repeats).items()}
             yield TogetherTiming(
                 method=method, pixels=pixels, width=width, labelled=labelled, unlabelled=unlabelled, clients=clients,
                 seconds_plain=median.get("plain"), seconds_alone=median["alone"], seconds=median["together"],
                 speed_up=median["alone"] / median["together"], threads=torch.get_num_threads(), repeats=repeats,
+                compiled=compiled,
             )  # fmt: skip
 
 

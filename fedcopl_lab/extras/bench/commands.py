@@ -39,7 +39,9 @@ def add_bench_options(parser: argparse.ArgumentParser) -> None:
     sage.add_argument("--width", nargs="+", type=float, default=[4.0, 1.0], metavar="W", help="of ResNet-8")
     _add_step_options(sage, batch=128, repeats=3, images="labelled images in a step")
     sage.add_argument("--unlabelled", type=int, default=256, help="unlabelled images in a step (default: 256)")
-    sage.add_argument("--compile", action="store_true", help="compile our form's models; needs a C++ compiler")
+    sage.add_argument(
+        "--compile", action="store_true", help="compile our models, on a card into CUDA graphs; needs a C++ compiler"
+    )
     together = "instead: steps of N clients, one by one and in one pass, at three sizes (ours_bench_sage_together)"
     sage.add_argument("--clients", type=int, metavar="N", help=together)
     sage.add_argument("--method", nargs="+", default=["SAGE"], metavar="NAME", help="with --clients: of which methods")
@@ -146,7 +148,7 @@ def bench_prompt_step(options: argparse.Namespace) -> int:
 def bench_sage_step(options: argparse.Namespace) -> int:
     """Time the forms that were asked for; write a table and where it comes from."""
     if options.clients:
-        names = ("device", "width", "dtype", "batch", "unlabelled", "compile", "exact")
+        names = ("width", "dtype", "batch", "unlabelled", "exact")
         refuse_beside("--clients", **{name: getattr(options, name) != options.default_of(name) for name in names})
     elif options.method != options.default_of("method"):
         raise FedCoPLError("--method names the methods of --clients; give both")
@@ -155,7 +157,8 @@ def bench_sage_step(options: argparse.Namespace) -> int:
 
     if options.clients:
         title, command = "Steps of several clients, one by one and in one pass", f"sage --clients {options.clients}"
-        table = _measured(bench_together(options.clients, tuple(options.method), options.repeats))
+        how = {"device": options.device, "compiled": options.compile}
+        table = _measured(bench_together(options.clients, tuple(options.method), options.repeats, **how))
         return _write(folder, "sage_together", title, table, options.device, command=f"fedcopl-lab bench {command}")
     print("one local step of SAGE from uint8 images to new parameters, plain form (fp32, Pillow) against ours")
     sizes = (options.dtype, options.batch, options.unlabelled, options.repeats, options.device, True, options.compile)

@@ -130,7 +130,7 @@ def test_bench_step_writes_table_and_picture_and_goes_on_from_its_table(tmp_path
 
 
 def test_steps_of_several_clients_have_sizes_of_their_own(capsys):
-    for ignored in (["--device", "cuda"], ["--width", "1"], ["--compile"], ["--batch", "4"], ["--dtype", "fp32"]):
+    for ignored in (["--width", "1"], ["--batch", "4"], ["--dtype", "fp32"]):
         assert main(["bench", "sage", "--clients", "2", *ignored]) == 2
         assert f"{ignored[0]} would do nothing beside --clients" in capsys.readouterr().err
 
