@@ -58,8 +58,7 @@ def test_seeds_are_as_many_as_the_sentence_says():
             for cell in item(name).cells(profile):
                 many = 5 if cell.series == "FedAvg-SL" else ranked  # one run for both tables
                 many = 3 if profile == "mini" and cell.config.alpha == 0.5 else many
-                others = 1 if profile == "mini" and cell.series in ("FedDure", "FedDB") else 3
-                assert cell.seeds == tuple(range(many if cell.series in RANKED else others))
+                assert cell.seeds == tuple(range(many if cell.series in RANKED else 3))
     assert {len(cell.seeds) for cell in item("sage_supp_table5").cells("smoke") if "soft" in cell.series} == {3}
     assert {len(cell.seeds) for cell in item("sage_ours_gates").cells("smoke")} == {5}
 

@@ -24,7 +24,6 @@ RANKED = ("FedAvg", "FedAvg-SL", *REPEATED)
 """Methods with most seeds."""
 
 _SEEDS = {"smoke": (RANKED, 5, 3), "mini": (RANKED, 5, 3)}  # some methods' and the others'
-_ONCE = {"mini": ("FedDure", "FedDB")}  # an hour of a core each
 _PER_CLASS = {"smoke": {0.05: 2, 0.1: 4, 0.2: 8}, "mini": {0.05: 50, 0.1: 100, 0.2: 200}}
 
 CONVERGING = ("FixMatch-LPL", "FixMatch-GPL", "FedLabel", "FedDB", "FedDure", "SAGE")
@@ -64,7 +63,7 @@ def labelled(profile: str, share: float) -> Settings:
 def seeds_of(config: SageConfig, most: int = 5) -> tuple[int, ...]:
     """The seeds of a cell; each draws its own partition. Ranked methods have ``most`` at the most.
 
-    Soft labels have three at the most; in ``mini`` so have changed settings and α = 0.5, and slow methods have one.
+    Soft labels have three at the most; in ``mini`` so have changed settings and α = 0.5.
 
     >>> seeds_of(configure("smoke", method="SAGE")), seeds_of(configure("mini", method="SAGE", alpha=0.5))
     ((0, 1, 2, 3, 4), (0, 1, 2))
@@ -72,8 +71,6 @@ def seeds_of(config: SageConfig, most: int = 5) -> tuple[int, ...]:
     plain = configure(config.profile, method=config.method, alpha=config.alpha)
     if config.target == "soft" or (config.profile == "mini" and (config != plain or config.alpha == 0.5)):
         most = min(most, 3)
-    if config.method in _ONCE.get(config.profile, ()):
-        return (0,)
     methods, often, seldom = _SEEDS.get(config.profile, (REPEATED, 3, 1))
     return tuple(range(min(often, most) if config.method in methods else seldom))
 
