@@ -56,8 +56,8 @@ def register(
     Args:
         name: what ``method=`` calls it; none of this package's names.
         recipe: a :class:`Recipe` for a method of SAGE's kind, a :class:`PromptRecipe` for one of FedCoPL's kind.
-        like: the method of this package whose settings it reads, and as which prompts are trained where the recipe
-            says nothing else; None takes ``"SAGE"`` or ``"FedCoPL"``.
+        like: the method of this package whose settings it reads, and as which ``PromptRecipe()`` trains; None takes
+            ``"SAGE"`` or ``"FedCoPL"``.
         version: part of the run key; raise it when the method's numbers change, so that no old run is taken for new.
         preset: settings that it changes in every profile, such as ``lr=0.03``.
 
@@ -90,6 +90,7 @@ def register(
     if isinstance(recipe, Recipe):
         RECIPES[name] = recipe
     else:
+        recipe = PROMPT_RECIPES.get(model, recipe) if recipe == PromptRecipe() else recipe
         PROMPT_RECIPES[name], SCORERS[name] = recipe, recipe.scorer
 
 

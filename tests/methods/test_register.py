@@ -63,16 +63,16 @@ def test_a_trainer_like_one_of_the_papers_trains_as_it_does(store, small):
     keys = set()
     for name, setting in (
         ("PromptProx", {"prox_mu": 2.0}), ("FedOTP", {"ot_mass": 0.6}), ("pFedPrompt", {"cache_votes": "sum"}),
-        ("pFedPrompt", {}), ("FedCOF", {}),
+        ("pFedPrompt", {}), ("FedCOF", {}), ("FedPGP", {}),
     ):  # fmt: skip
-        register("Mine", PROMPT_RECIPES.get(name, PromptRecipe()), like=name, **setting)
+        register("Mine", PromptRecipe(), like=name, **setting)
         mine, theirs, plain = (
             lab.run(small(method=method, **own), store, progress=False)
             for method, own in (("Mine", {}), (name, setting), ("PromptFL", {}))
         )
         assert mine.result["loss_first_epoch"] == theirs.result["loss_first_epoch"] != plain.result["loss_first_epoch"]
         keys.add(mine.key)
-    assert len(keys) == 5
+    assert len(keys) == 6
 
 
 def test_it_reads_the_settings_of_the_method_that_it_is_like():
