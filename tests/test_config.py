@@ -34,7 +34,7 @@ CHOICES = [
 @pytest.mark.parametrize(("kind", "name", "choices"), CHOICES)
 def test_every_choice_is_checked(kind, name, choices):
     assert {name for _, name, _ in CHOICES} >= {"labeller", "scheme", "test_split", "feddb_labels", "kl"}
-    base = configure("smoke", method=(readers_of(name) or ["SAGE" if kind is SageConfig else "FedCoPL"])[0])
+    base = configure("smoke", method="SAGE" if kind is SageConfig else (readers_of(name) or ["FedCoPL"])[0])
     with pytest.raises(FedCoPLError) as caught:
         config_from(base.as_dict() | {name: "bogus"})
     message = str(caught.value)

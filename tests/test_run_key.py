@@ -50,6 +50,8 @@ def test_a_stored_run_with_a_setting_that_nothing_read_can_be_opened():
     settings = PROMPT.as_dict()
     assert config_from(settings | {"prox_mu": 9.0, "cache_votes": "sum"}) == PROMPT
     assert config_from(settings | {"method": "PromptProx", "prox_mu": 9.0}).prox_mu == 9.0
+    with pytest.raises(FedCoPLError, match=r"kappa=9\.0 would change nothing in FedAvg"):
+        config_from(SAGE.as_dict() | {"method": "FedAvg", "kappa": 9.0})
 
 
 def test_the_names_of_stored_configurations_stay():

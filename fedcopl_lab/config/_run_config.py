@@ -175,9 +175,11 @@ def current_names(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_stored(kind: type[_Config], settings: Mapping[str, Any]) -> _Config:
-    """A configuration that was stored, perhaps before some of today's settings existed or unread ones were refused."""
+    """A configuration that was stored, perhaps before some of today's settings existed or some were refused."""
     every = {name: before for name, (before, *_) in kind._ADDED.items()} | dict(settings)
-    return from_flat(kind, {name: value for name, value in every.items() if is_read(name, str(settings.get("method")))})
+    once_accepted = {name for name in every if name.startswith(("prox_", "cache_", "ot_"))}  # in any method's run
+    dropped = {name for name in once_accepted if not is_read(name, str(every.get("method")))}
+    return from_flat(kind, {name: value for name, value in every.items() if name not in dropped})
 
 
 def from_flat(kind: type[_Config], settings: Mapping[str, Any]) -> _Config:

@@ -14,7 +14,7 @@ from fedcopl_lab._card import tf32_in
 from fedcopl_lab.methods._batches import Batch, BatchSource, ViewLabels
 from fedcopl_lab.methods._sage_setting import SemiSetting
 from fedcopl_lab.methods._sage_state import ClientUpdate, copied
-from fedcopl_lab.methods._sage_together import OWN_MODEL, Losses, Team, compile_model, moved_by, run_together
+from fedcopl_lab.methods._sage_together import OWN_MODEL, Losses, Team, moved_by, run_together
 from fedcopl_lab.methods.protocol import Tensors, grouped, named
 from fedcopl_lab.models import ResNet8, blank_copy, load_values
 from fedcopl_lab.seeding import torch_generator
@@ -292,5 +292,5 @@ def _shared_models(*shape: Any, compiled: bool) -> tuple[ResNet8, ResNet8]:
     models = blank_copy(*shape), blank_copy(*shape).requires_grad_(False)
     if compiled:
         for model in models:
-            compile_model(model, shape[3])
+            model.compile()
     return models

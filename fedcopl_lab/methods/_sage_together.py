@@ -318,10 +318,5 @@ def _shared_stack(place: int, compiled: bool, device: str, channels_last: bool, 
     """A model whose values every round overwrites; ``place`` tells those of one round apart."""
     stack = placed(StackedResNet8(*shape), device, channels_last)
     if compiled:
-        compile_model(stack, device)
+        stack.compile()
     return stack
-
-
-def compile_model(model: nn.Module, device: str) -> None:
-    """Compile a model in place; on a card its passes become CUDA graphs."""
-    model.compile(mode="reduce-overhead" if device.startswith("cuda") else None)

@@ -88,8 +88,7 @@ class LocalTraining:
     ) -> None:
         if not len(pseudo_labels):
             raise FedCoPLError("the client has 0 pseudo-labelled images; expected at least one: lower q_conf or q_ent")
-        known = {"indices": len(shard_images), "labels": len(scorer.prompted.class_names)}
-        for name, most in known.items():
+        for name, most in (("indices", len(shard_images)), ("labels", len(scorer.prompted.class_names))):
             values = getattr(pseudo_labels, name)
             if not 0 <= int(values.min()) <= int(values.max()) < most:
                 raise FedCoPLError(

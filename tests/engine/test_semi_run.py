@@ -82,7 +82,7 @@ def test_a_stored_run_predicts_as_it_was_tested(tmp_path, changes):
     assert float((run.predict(images, absent) == labels).double().mean()) == run.result["accuracy"]
     took_part = run.records()[-1]["participants"][0]
     assert torch.equal(run.predict(images, took_part), run.predict(images, absent)) == (not changes)
-    with pytest.raises(lab.FedCoPLError, match=r"images are uint8 1x3x9x9; .* takes uint8 nx3x8x8"):
+    with pytest.raises(lab.FedCoPLError, match=r"images are uint8 1x3x9x9; .* takes uint8 nx3x8x8: resize them"):
         run.predict(torch.zeros(1, 3, 9, 9, dtype=torch.uint8))
     with pytest.raises(lab.FedCoPLError, match="client=20 does not exist; expected 0 to 19"):
         run.predict(images, 20)

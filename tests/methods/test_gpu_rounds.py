@@ -48,9 +48,7 @@ def test_semi_supervised(method, device):
 @pytest.mark.parametrize("device", [CARD])
 @pytest.mark.parametrize("method", ["SAGE", "FedDure"])
 def test_clients_together_in_cuda_graphs(method, device, monkeypatch):
-    monkeypatch.setattr(
-        jaxtyping.config, "jaxtyping_disable", True
-    )  # the models are compiled, not the checks around them
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the model is compiled, not the checks around it
     plain, graphs = (config_of(method, steps_per_epoch=4, clients_per_forward=4, compile=one) for one in (False, True))
     first, second = (open_method(replace(config, device=device)) for config in (plain, graphs))
     ours, theirs = (method.step(method.initial_state())[0].to_tensors() for method in (first, second))

@@ -104,7 +104,7 @@ def test_a_recipes_own_optimiser_moves_clients_together_as_alone(optimiser, in_f
 def test_compiled_models_give_the_same_round(method, together, monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # the model is compiled, not the checks around it
     compiled = nn.Module.compile
-    monkeypatch.setattr(nn.Module, "compile", lambda self, mode: compiled(self, backend="aot_eager"))
+    monkeypatch.setattr(nn.Module, "compile", lambda self: compiled(self, backend="aot_eager"))
     few = {"steps_per_epoch": 2, "participation": 0.05 * together, "threshold": 0.15, "clients_per_forward": together}
     methods = [open_method(config_of(method, compile=compile, **few)) for compile in (False, True)]
     first, second = (one.round(one.initial_state()) for one in methods)
@@ -119,7 +119,7 @@ def test_nothing_is_read_from_a_graph_that_has_run_again(method, monkeypatch):
     """A CUDA graph's results last until the next step; here those of a step become NaN then."""
     results = []
 
-    def compile_as_graph(self, mode):
+    def compile_as_graph(self):
         eager = self.forward
         self.forward = lambda images: results.append(eager(images)) or results[-1]
 
