@@ -1,7 +1,6 @@
 """``fedcopl-lab doctor``: what is there and what is missing, in words."""
 
 import argparse
-import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -136,5 +135,5 @@ def _disk() -> str:
 
 
 def _short(path: Path) -> str:
-    home = os.path.expanduser("~")
-    return str(path).replace(home, "~", 1) if home != "/" else str(path)
+    home = Path.home()
+    return str("~" / path.relative_to(home)) if home != Path("/") and path.is_relative_to(home) else str(path)

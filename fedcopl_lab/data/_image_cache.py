@@ -39,6 +39,8 @@ def square(image: Image.Image, size: int) -> npt.NDArray[np.uint8]:
 
     The conversion to RGB comes last, as in CLIP; it matters for palette images.
     """
+    if image.mode == "F" or image.mode.startswith("I"):  # Pillow would cut these numbers off at 255
+        raise FedCoPLError(f"its pixels have more than 8 bits (mode {image.mode}); save it with 8 bits a channel")
     width, height = image.size
     short, long = min(width, height), max(width, height)
     if short != size:
@@ -120,7 +122,10 @@ def cached_images(
 
 def _is_built(target: Path, shape: Shape) -> bool:
     pixels = target / "pixels.u8"
-    return (target / "meta.json").is_file() and pixels.is_file() and pixels.stat().st_size == math.prod(shape)
+    try:
+        return "sha256" in json.loads((target / "meta.json").read_text()) and pixels.stat().st_size == math.prod(shape)
+    except (OSError, ValueError):  # not there, or cut off
+        return False
 
 
 def _build(source: ImageSource, target: Path, shape: Shape, workers: int, progress: bool) -> None:

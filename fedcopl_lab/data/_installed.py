@@ -142,8 +142,9 @@ def state_of(name: str, root: str | Path | None = None) -> State:
         download = _placed(download, root)
     except FedCoPLError:
         return "partly" if download.folder.is_dir() and any(download.folder.iterdir()) else "absent"
-    loose = all((download.folder / file.name).is_file() for file in download.files if not file.unpack)
-    return "here" if loose else "partly"
+    loose = [download.folder / file.name for file in download.files if not file.unpack]
+    members = [download.folder / member.path for member in download.members]
+    return "here" if all(path.is_file() for path in (*loose, *members)) else "partly"
 
 
 def _get_file(download: Download, file: SourceFile, replace: bool, progress: bool) -> None:

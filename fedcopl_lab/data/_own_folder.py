@@ -93,12 +93,16 @@ def _content_sha256(root: Path, listed: Named) -> str:
 
 
 def _manifest(root: Path, classes: list[str], n_train: int, n_test: int, split: bool, content: str) -> Manifest:
+    names = tuple(label.replace("_", " ") for label in classes)
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise FedCoPLError(f"several folders in {root} give the class name {twice[0]!r}; rename all but one")
     rule = "the folders train and test" if split else "every third image of a class, by name, is a test image"
     return Manifest(
         name=f"folder:{root}",
         title=f"images in {root}",
         kind="dataset",
-        classes=tuple(label.replace("_", " ") for label in classes),
+        classes=names,
         template="a photo of a {}.",
         n_train=n_train,
         n_test=n_test,

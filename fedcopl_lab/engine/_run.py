@@ -73,7 +73,7 @@ def _checked(stored: Run, config: RunConfig) -> Run:
 
 
 def _settings(config: RunConfig) -> dict[str, Any]:
-    return config.as_dict() | {"device": config.device.split(":")[0]}
+    return config.identity() | {"device": config.device.split(":")[0]}
 
 
 def begin(config: RunConfig, stored: Run) -> Method | ZeroShot:

@@ -46,7 +46,9 @@ def sweep(
 
     Shown in notebook ``fedcopl_main_table1``.
     """
-    store = store or Store()
+    if jobs is not None and jobs < 1:
+        raise FedCoPLError(f"jobs={jobs} is below 1; leave it out for one per core")
+    store, configs = store or Store(), list(configs)
     keys = [key_of(config) for config in configs]
     order = in_order(configs, store)
     jobs = min(jobs or cpu_count(), max(len(order), 1))

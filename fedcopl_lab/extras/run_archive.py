@@ -29,11 +29,12 @@ def write_archive(path: Path | str, runs: Sequence[Run]) -> list[str]:
     complete = sorted((run for run in runs if run.complete), key=lambda run: run.key)
     if not complete:
         raise FedCoPLError(f"none of {len(runs)} runs is complete; see `fedcopl-lab runs list`")
-    files = [file for run in complete for file in run.path.rglob("*.json")]
+    files = {file: f"{run.key}/{file.relative_to(run.path).as_posix()}"
+             for run in complete for file in run.path.rglob("*.json")}  # fmt: skip
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for file in sorted(files, key=lambda file: (file.name, file.parts)):  # alike beside alike: they compress
-            info = tarfile.TarInfo(file.relative_to(complete[0].path.parent).as_posix())
+            info = tarfile.TarInfo(files[file])
             if _NAME.fullmatch(info.name):
                 info.size = file.stat().st_size
                 archive.addfile(info, io.BytesIO(file.read_bytes()))

@@ -63,6 +63,9 @@ def collect(
     asked = item.runs(profile, seeds, **changes)
     if partial == "runs":
         asked = [(cell, config) for cell, config in asked if has_key(config) and store.run(key_of(config)).complete]
+    elif partial:  # a cell whose data set is not here is a cell whose runs are not
+        absent = {(cell.series, cell.column) for cell, config in asked if not has_key(config)}
+        asked = [(cell, config) for cell, config in asked if (cell.series, cell.column) not in absent]
     wanted = [(cell, config, store.run(key_of(config))) for cell, config in asked]
     missing = {(cell.series, cell.column) for cell, _, run in wanted if not run.complete}
     for cell, config, run in wanted:
@@ -141,7 +144,7 @@ def keys_by_cell(item: Item, profile: str, cards: bool = False) -> dict[tuple[st
     found: dict[tuple[str, str], set[str]] = {}
     for cell, config in item.runs(profile):
         ways = ways_on_cards(config) if cards else [config]
-        found.setdefault((cell.series, cell.column), set()).update(map(key_of, ways))
+        found.setdefault((cell.series, cell.column), set()).update(key_of(way) for way in ways if has_key(way))
     return found
 
 

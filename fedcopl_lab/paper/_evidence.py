@@ -161,6 +161,9 @@ class Evidence:
             if not found:
                 raise RegimeNotReachedError(f"the regime of {', '.join(others)} is not reached")
             self.not_reached += [name for name in others if name not in (*found, *self.not_reached)]
+            empty = [name for name, lead in found.items() if lead.isna().all()]
+            if empty:
+                raise NotTestedError(f"{', '.join(empty)} without a number at the same seeds")
             return min(found.values(), key=lambda lead: float(lead.mean()))
 
         return ahead

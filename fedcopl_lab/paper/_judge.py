@@ -20,6 +20,7 @@ VERDICT_COLUMNS = ["number", "claim", "verdict", "statistic", "n_seeds", "cells"
                    "unit", "runs", "note", "p", "spread", "image_error", "paper_effect", "excludes_paper"]  # fmt: skip
 
 LEAST_SEEDS = 3
+_ZERO = 1e-12  # equal sums in another order differ by less
 """With fewer paired seeds nothing is judged."""
 
 MARGIN = 2.0
@@ -65,11 +66,11 @@ def judge_difference(values: pd.Series, unit: str = "points") -> Judgement:
     """Judge "the claimed winner is ahead" from claimed winner minus other, one per seed; NaN is left out.
 
     *Holds* when the 95 % interval lies above 0, *does not hold* when it lies below, *within noise* when it covers 0,
-    *not tested* below three seeds, or where every seed gives exactly 0.
+    *not tested* below three seeds, or where every seed gives 0.
     """
     judged = _measured(values, unit)
-    if judged.n_seeds >= LEAST_SEEDS and not values.dropna().any():
-        return replace(judged, verdict="not tested", note="Exactly 0 at every seed: nothing to test.")
+    if judged.n_seeds >= LEAST_SEEDS and not (values.dropna().abs() > _ZERO).any():
+        return replace(judged, verdict="not tested", note="0 at every seed: nothing to test.")
     return judged
 
 

@@ -70,8 +70,12 @@ def _tidy(rows: pd.DataFrame, told: dict[str, Any]) -> pd.DataFrame:
     check_columns("results", wanted, rows, f"they have {', '.join(rows.columns)}")
     run = [*settings, seed]
     if order:
-        runs = rows.sort_values(order).groupby(run, dropna=False)[metrics]
-        last = runs.tail(LAST_ROUNDS).groupby([rows[name] for name in run], dropna=False).mean()
-        rows = runs.last().join(last.add_suffix(f"_last{LAST_ROUNDS}")).reset_index()
+        twice = rows[rows.duplicated([*run, order])]
+        if len(twice):
+            there = ", ".join(f"{name}={twice[name].iloc[0]}" for name in (*run, order))
+            raise FedCoPLError(f"several lines have {there}; name more settings, or read each file once")
+        runs = rows.sort_values(order).groupby(run, dropna=False)
+        last = runs.tail(LAST_ROUNDS).groupby(run, dropna=False)[metrics].mean(skipna=False)
+        rows = runs.tail(1).set_index(run)[metrics].join(last.add_suffix(f"_last{LAST_ROUNDS}")).reset_index()
         metrics += [f"{name}_last{LAST_ROUNDS}" for name in metrics]
     return rows.melt(run, metrics, "metric", "value").rename(columns={seed: "seed"})

@@ -270,8 +270,10 @@ def _doubts(item: Item) -> list[str]:
         return []
     table = paper.claims(name, item.source)
     doubtful = table[table["flag"] != ""]
-    cells = doubtful["dataset"] + " " + doubtful["value"].astype(str)
-    return [f"{', '.join(texts)}: {flag}" for flag, texts in cells.groupby(doubtful["flag"], sort=False)]
+    value = doubtful["value"].astype(str)
+    value = value.mask(value == "None", doubtful["method"] + " at " + doubtful["param_value"].astype(str) + " %")
+    cells = doubtful["dataset"] + " " + value
+    return [f"{', '.join(dict.fromkeys(texts))}: {flag}" for flag, texts in cells.groupby(doubtful["flag"], sort=False)]
 
 
 def _agreement(lines: pd.DataFrame, profile: str) -> str:

@@ -65,7 +65,7 @@ class _Ends:
     def arrow(self, axes: Axes, row: int, value: float, color: str) -> bool:
         """An arrow at the edge for a value below the axis; whether it is."""
         if value < self.low:
-            axes.plot(axes.get_xlim()[0], row, "<", color=color, markersize=4.5, clip_on=False)
+            axes.plot(0.025, row, "<", color=color, markersize=4.5, transform=axes.get_yaxis_transform())
         return value < self.low
 
 
@@ -260,8 +260,9 @@ def _rounds(cells: pd.DataFrame) -> str:
 
 def spread(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     """One panel per column: a dot for each seed, the mean with its 95 % interval, and the line of no difference."""
-    own = next(name for name in order(lines["series"]) if item.role(name) == "own")
-    others = [name for name in order(lines["series"]) if name != own]
+    rows = order(lines["series"])
+    own = next((name for name in rows if item.role(name) == "own"), rows[0])
+    others = [name for name in rows if name != own]
 
     def paint(axes: Axes, part: pd.DataFrame) -> None:
         axes.axvline(0, color=INK, linewidth=0.8, zorder=1)

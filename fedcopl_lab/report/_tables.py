@@ -105,7 +105,8 @@ def clear_best(numbers: pd.DataFrame, metric: str, item: Item | None) -> set[tup
     """
     found, rivals = set[tuple[str, str]](), summary(numbers, metric)
     if item is not None:
-        rivals = rivals[[item.role(series) != "reference" and item.reads != "gate" for series in rivals["series"]]]
+        competes = [item.role(name) != "reference" and not item.id.endswith("_gates") for name in rivals["series"]]
+        rivals = rivals[competes]
     for column, cells in rivals.groupby("column", sort=False):
         best = str(cells["series"].iloc[int(cells["mean"].argmax())])
         others = [name for name in cells["series"] if name != best]

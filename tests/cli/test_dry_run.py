@@ -5,7 +5,7 @@ import pytest
 from fedcopl_lab import configure
 from fedcopl_lab.cli import _machine, _reproduce, main
 from fedcopl_lab.cli._machine import missing_inputs
-from fedcopl_lab.paper import find_items, runs_of
+from fedcopl_lab.paper import find_items, runs_of, verdicts
 
 
 @pytest.fixture
@@ -66,3 +66,16 @@ def test_no_more_processes_are_announced_than_there_are_runs(capsys):
     for missing in (configs[:1], configs[:2]):
         _reproduce._announce([], configs, missing, 16, "smoke")
         assert f"on {len(missing)} process(es)" in capsys.readouterr().out
+
+
+def test_the_papers_claims_are_untested_where_no_data_set_is_here(nothing_here, capsys):
+    table = verdicts("paper")
+    assert set(table["verdict"]) == {"not tested"}
+    assert main(["claims", "--profile", "paper", "--stored"]) == 0
+
+
+def test_all_seeds_stay_all_beside_numbers(nothing_here, capsys):
+    for asked in (["all"], ["all", "3"]):
+        assert main(["reproduce", "--items", "main Table 6", "--dry-run", "--seeds", *asked]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[: len(told) // 2] == told[len(told) // 2 :]

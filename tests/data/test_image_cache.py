@@ -155,6 +155,19 @@ def test_pixels_that_were_lost_are_decoded_again(files, tmp_path, decoded, size)
     assert np.array_equal(again.pixels, pixels)
 
 
+@pytest.mark.parametrize("text", ["{", '"sha256', "[]"])
+def test_a_cut_off_meta_is_built_again(files, tmp_path, text):
+    first = build(files, tmp_path / "cache")
+    (first.path / "meta.json").write_text(text)
+    assert build(files, tmp_path / "cache").sha256 == first.sha256
+
+
+@pytest.mark.parametrize(("mode", "level"), [("I;16", 40_000), ("I", 40_000), ("F", 0.5)])
+def test_more_than_8_bits_are_refused_and_not_cut_off(mode, level):
+    with pytest.raises(FedCoPLError, match=f"more than 8 bits .mode {mode}.; save it with 8 bits a channel"):
+        caching.square(Image.new(mode, (8, 8), level), 8)
+
+
 def test_two_threads_build_once(files, tmp_path, decoded):
     found = []
     both = [threading.Thread(target=lambda: found.append(build(files, tmp_path / "cache"))) for _ in range(2)]

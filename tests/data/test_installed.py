@@ -48,6 +48,17 @@ def test_from_the_server_to_a_data_set(small_cinic, server, root, capfd):
     assert verify("cinic10").problems == ()
 
 
+def test_a_set_with_a_file_missing_is_not_here(root):
+    cifar = load_manifest("cifar10")
+    folder = root / "cifar-10-batches-py"
+    folder.mkdir(parents=True)
+    for member in cifar.members:
+        (root / member.path).write_bytes(b"")
+    here = state_of("cifar10")
+    (root / cifar.members[-1].path).unlink()
+    assert (here, state_of("cifar10")) == ("here", "partly")
+
+
 def test_a_changed_file_is_named_kept_and_replaced_only_when_told(small_cinic, server, root, capfd):
     get("cinic10", progress=False)
     image = root / "cinic10/train/airplane/cifar10-train-1.png"

@@ -234,6 +234,22 @@ class TestOwnFolder:
         assert load_dataset(config.dataset, image_size=8).manifest.content_sha256 != first
         assert key_of(config) != key
 
+    def test_pictures_behind_a_link_are_part_of_its_identity(self, pictures, root, tmp_path, monkeypatch):
+        monkeypatch.setenv("FEDCOPL_LAB_DATA", str(root))
+        (linked := tmp_path / "linked").mkdir()
+        for label in ("cat", "grey_dog"):
+            (linked / label).symlink_to(pictures / label)
+        config = configure("smoke", method="SAGE", dataset=f"folder:{linked}")
+        key = key_of(config)
+        (pictures / "cat/0.png").write_bytes(fakes.picture(seed=99, format="PNG"))
+        assert key_of(config) != key
+
+    def test_two_folders_of_one_class_name(self, pictures, root):
+        (pictures / "grey_dog").rename(pictures / "a_cat")
+        (pictures / "cat").rename(pictures / "a cat")
+        with pytest.raises(FedCoPLError, match="give the class name 'a cat'; rename all but one"):
+            load_dataset(f"folder:{pictures}", root, image_size=8)
+
     def test_bad_folders(self, pictures, root, tmp_path):
         with pytest.raises(FedCoPLError, match="is no folder"):
             load_dataset(f"folder:{tmp_path}/nowhere", root)

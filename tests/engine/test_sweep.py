@@ -67,3 +67,19 @@ def test_sweep_raises_the_error_of_a_run_and_keeps_the_others(tmp_path):
     with pytest.raises(FedCoPLError, match="clients"):
         lab.sweep([good, bad], Store(tmp_path), jobs=1, progress=False)
     assert Store(tmp_path).run(key_of(good)).complete
+
+
+def test_a_sweep_takes_any_iterable_and_refuses_no_worker(tmp_path):
+    store = Store(tmp_path)
+    runs = lab.sweep((lab.configure("smoke", method="zero-shot", seed=seed) for seed in (1, 2)), store, 1, False)
+    assert [run.complete for run in runs] == [True, True]
+    with pytest.raises(FedCoPLError, match="jobs=-1 is below 1"):
+        lab.sweep([], store, jobs=-1)
+
+
+def test_a_setting_that_the_key_leaves_out_is_no_other_run(tmp_path):
+    store = Store(tmp_path)
+    plain, beside = (lab.configure("smoke", method="zero-shot", **own) for own in ({}, {"class_order": "by_number"}))
+    assert key_of(plain) == key_of(beside)
+    first = lab.run(beside, store, progress=False)
+    assert lab.run(plain, store, progress=False).rows.equals(first.rows)

@@ -88,6 +88,13 @@ def test_clients_with_too_few_images_are_refused_as_the_run_refuses_them(folder)
             draw(config)
 
 
+@pytest.mark.parametrize("settings", [{"dataset": "cifar10"}, {"clip": "tiny-rn"}, {"method": "SAGE"}])
+def test_a_configuration_of_other_images_or_another_model_is_refused(folder, settings):
+    pack = lab.load_features(folder)
+    with pytest.raises(FedCoPLError, match=r"this pack has .* use configure"):
+        pack.label_phase(lab.configure("smoke", **settings))
+
+
 def test_its_table_counts_as_by_hand(folder):
     pack = lab.load_features(folder)
     table = pack.table(["CoPL"], seeds=(3,), n_clients=5, beta=0.1).set_index("labeller")

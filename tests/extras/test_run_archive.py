@@ -83,3 +83,10 @@ def test_damage_and_emptiness_are_said(archived, tmp_path):
             read_archive(tmp_path / missing, Store(tmp_path / "runs"))
     with pytest.raises(FedCoPLError, match="none of 1 runs is complete"):
         write_archive(tmp_path / "none.tar.xz", [archived[0].run("underway")])
+
+
+def test_runs_of_two_stores_share_a_file(archived, tmp_path):
+    trained = archived[1]
+    other = lab.run(lab.configure("smoke", method="zero-shot", seed=7), Store(tmp_path / "other"), progress=False)
+    assert write_archive(tmp_path / "both.tar.xz", [trained, other]) == [trained.key, other.key]
+    assert sorted(read_archive(tmp_path / "both.tar.xz", Store(tmp_path / "there"))) == sorted([trained.key, other.key])

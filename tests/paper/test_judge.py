@@ -75,8 +75,9 @@ def test_fewer_than_three_seeds_are_not_tested(values: list[float]) -> None:
 def test_seeds_without_a_value_are_left_out_and_equal_seeds_need_no_spread() -> None:
     assert judge_difference(pd.Series([1.0, math.nan, 1.2, 0.9])).n_seeds == 3
     assert judge_difference(pd.Series([0.1, 0.1, 0.1])).low == pytest.approx(0.1)
-    floor = judge_difference(pd.Series([0.0, 0.0, 0.0]))
-    assert (floor.verdict, floor.note) == ("not tested", "Exactly 0 at every seed: nothing to test.")
+    for nothing in (0.0, (0.1 + 0.2) - 0.3):
+        floor = judge_difference(pd.Series([nothing] * 3))
+        assert (floor.verdict, floor.note) == ("not tested", "0 at every seed: nothing to test.")
     assert judge_equivalence(pd.Series([0.0, 0.0, 0.0])).verdict == "holds"
 
 

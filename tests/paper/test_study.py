@@ -62,3 +62,30 @@ def test_what_is_no_study_is_said(study, spoil, message) -> None:
     spoil(study)
     with pytest.raises(FedCoPLError, match=message):
         read_study(study)
+
+
+def test_runs_that_the_settings_do_not_tell_apart_are_refused(study) -> None:
+    rows = pd.read_csv(study / "results" / "all.csv")
+    rows.head(2).to_csv(study / "results" / "again.csv", index=False)
+    with pytest.raises(FedCoPLError, match=r"several lines have way=A, seed=0, round=.; name more settings"):
+        read_study(study)
+
+
+def test_a_run_without_a_number_in_its_last_round_has_none(study) -> None:
+    path = study / "results" / "all.csv"
+    rows = pd.read_csv(path)
+    rows.loc[(rows["way"] == "A") & (rows["round"] == 2), "f1"] = float("nan")
+    rows.to_csv(path, index=False)
+    _, claims, numbers = read_study(study)
+    for read in ("f1", "f1_last5"):
+        assert judge(claims.assign(read=read), numbers)["verdict"].tolist() == ["not tested"]
+
+
+@pytest.mark.parametrize("rivals", ["way=B | way=C", "way=C | way=B"])
+def test_a_rival_without_numbers_leaves_a_lead_untested_in_any_order(study, rivals) -> None:
+    rows = pd.read_csv(study / "results" / "all.csv")
+    other = rows[rows["way"] == "B"].assign(way="C", f1=float("nan"))
+    other.to_csv(study / "results" / "c.csv", index=False)
+    _, claims, numbers = read_study(study)
+    line = judge(claims.assign(other=f"best of {rivals}"), numbers).iloc[0]
+    assert (line["verdict"], "C without a number" in line["note"]) == ("not tested", True)

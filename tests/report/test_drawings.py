@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcopl_lab.paper import PAPER_SETS, claims, printed
+from fedcopl_lab.paper import PAPER_SETS, claims, measured, printed
 from fedcopl_lab.report import draw
-from fedcopl_lab.report._tables import lead_over
+from fedcopl_lab.report._tables import clear_best, lead_over
+from fedcopl_lab.report._words import item_of
 from fedcopl_lab.report.looks import BLUE, DOUBLE, ORANGE
 
 
@@ -292,3 +293,17 @@ def test_the_printed_panel_does_not_bear_the_name_of_the_measured_set(made_up):
     figure = draw("fedcopl_main_table6", made_up("fedcopl_main_table6", profile="mini"), "mini")
     titles = [axes.get_title() for axes in figure.findobj(mpl.axes.Axes)]
     assert titles == ["CIFAR-10, β = 0.1", "CIFAR-10, β = 0.05", "β = 0.1"]
+
+
+@pytest.mark.parametrize("item", ["fedcopl_ours_spread", "fedcopl_ours_uploads"])
+def test_any_row_alone_can_be_drawn(item, all_numbers) -> None:
+    numbers = all_numbers[item]
+    for row in numbers["series"].unique():
+        assert draw(item, numbers[numbers["series"] == row]).axes
+
+
+@pytest.mark.parametrize("item", ["fedcopl_ours_gates", "sage_ours_gates"])
+def test_no_row_of_a_gate_is_the_best(item) -> None:
+    numbers, metric = measured("smoke", item), item_of(item).metric
+    assert clear_best(numbers, metric, None)
+    assert clear_best(numbers, metric, item_of(item)) == set()
