@@ -270,9 +270,8 @@ def _doubts(item: Item) -> list[str]:
         return []
     table = paper.claims(name, item.source)
     doubtful = table[table["flag"] != ""]
-    value = doubtful["value"].astype(str)
-    value = value.mask(value == "None", doubtful["method"] + " at " + doubtful["param_value"].astype(str) + " %")
-    cells = doubtful["dataset"] + " " + value
+    level = doubtful["method"] + " at " + doubtful["param_value"].astype(str) + " %"  # of what was never reached
+    cells = doubtful["dataset"] + " " + level.where(doubtful["value"].astype(str) == "None", doubtful["value"])
     return [f"{', '.join(dict.fromkeys(texts))}: {flag}" for flag, texts in cells.groupby(doubtful["flag"], sort=False)]
 
 

@@ -261,7 +261,7 @@ def cards_markdown() -> str:
     """FedCoPL's runs of the papers' sizes on cards of 24 and 80 GB, and a run of SAGE.
 
     >>> cards_markdown().splitlines()[2]
-    '| ViT-B-32 | dtd | 12.7 GB, 5 clients together | 22.6 GB, 10 clients together |'
+    '| ViT-B-32 | dtd | 20.8 GB, 10 clients together | 20.8 GB, 10 clients together |'
     """
     lines = ["| model | data set | card of 24 GB | card of 80 GB |", "|---|---|---|---|"]
     for model, name in [*product(_WEIGHTS, (*PAPER_SETS.values(),)), ("ResNet-8", "SAGE")]:
@@ -293,7 +293,7 @@ def _forward(shape: Shape) -> int | float:
 
 
 def _texts(config: PromptConfig, shape: Shape, n_classes: int) -> int | float:
-    own = n_classes * (6 + shape.n_text)  # name, period, end token; the context's keys count beside them
+    own = n_classes * (6 + shape.n_visual)  # name, period, end token; the context's keys count beside them
     contexts = 2 if config.like == "FedOTP" else 1
     return contexts * (_KEPT_PER_TOKEN * shape.text_layers + 10) * own * shape.text_width * _FLOAT
 

@@ -84,6 +84,7 @@ def test_runs_planned_on_a_card_fill_it_and_are_found_again(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.get_device_properties", lambda device: SimpleNamespace(total_memory=80 * 10**9))
     monkeypatch.setattr("fedcopl_lab.paper._collect.key_of", lambda config: config)  # without the data
+    monkeypatch.setattr("fedcopl_lab.paper._collect.has_key", lambda config: True)
     known, planned = keys_by_cell(item, "paper", cards=True), item.runs("paper", [0], machine=on_this_machine("cuda"))
     for cell, config in planned:
         assert config == on_card(replace(cell.config, device="cuda"), 80)
