@@ -75,7 +75,8 @@ def _tidy(rows: pd.DataFrame, told: dict[str, Any]) -> pd.DataFrame:
             there = ", ".join(f"{name}={twice[name].iloc[0]}" for name in (*run, order))
             raise FedCoPLError(f"several lines have {there}; name more settings, or read each file once")
         runs = rows.sort_values(order).groupby(run, dropna=False)
-        last = runs.tail(LAST_ROUNDS).groupby(run, dropna=False)[metrics].mean(skipna=False)
+        late = runs.tail(LAST_ROUNDS).groupby(run, dropna=False)[metrics]
+        last = late.agg(lambda values: values.mean(skipna=False))  # its own mean passes over NaN before pandas 3
         rows = runs.tail(1).set_index(run)[metrics].join(last.add_suffix(f"_last{LAST_ROUNDS}")).reset_index()
         metrics += [f"{name}_last{LAST_ROUNDS}" for name in metrics]
     return rows.melt(run, metrics, "metric", "value").rename(columns={seed: "seed"})
