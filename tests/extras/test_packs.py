@@ -88,7 +88,7 @@ def test_clients_with_too_few_images_are_refused_as_the_run_refuses_them(folder)
             draw(config)
 
 
-@pytest.mark.parametrize("settings", [{"dataset": "cifar10"}, {"clip": "tiny-rn"}, {"method": "SAGE"}])
+@pytest.mark.parametrize("settings", [{"dataset": "cifar10"}, {"clip": "tiny-rn"}])
 def test_a_configuration_of_other_images_or_another_model_is_refused(folder, settings):
     pack = lab.load_features(folder)
     with pytest.raises(FedCoPLError, match=r"this pack has .* use configure"):
