@@ -7,9 +7,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_LINES_IN_A_FILE = 330
-# raised last for scores that several clients' models give in one pass, claims of being the quickest of several methods,
-# trained weights that ResNet-8 can start from, fewer test images a round, and a learning rate at the end
-MOST_LINES = {"core": 27_414, "extras": 6_705, "tests": 22_673}  # goal: 20,000, 4,500 and 16,000
+# raised last for what gave wrong numbers without a word: pictures of more than 8 bits, folders behind links, lines of a
+# study that double, data sets of which a file is missing, configurations that a feature pack does not have
+MOST_LINES = {"core": 27_417, "extras": 6_705, "tests": 22_673}  # goal: 20,000, 4,500 and 16,000
 MOST_FILES = 218  # in fedcopl_lab, extras included; goal: 200
 RIDDLES = re.compile(r"\b(?:lies? behind|reckon\w*|whoever)\b| anew\b", re.IGNORECASE)
 

@@ -142,14 +142,17 @@ def state_of(name: str, root: str | Path | None = None) -> State:
         download = _placed(download, root)
     except FedCoPLError:
         return "partly" if download.folder.is_dir() and any(download.folder.iterdir()) else "absent"
-    loose = [download.folder / file.name for file in download.files if not file.unpack]
-    members = [download.folder / member.path for member in download.members]
-    return "here" if all(path.is_file() for path in (*loose, *members)) else "partly"
+    loose = all((download.folder / file.name).is_file() for file in download.files if not file.unpack)
+    return "here" if loose and _has_members(download) else "partly"
+
+
+def _has_members(download: Download) -> bool:
+    return all((download.folder / member.path).is_file() for member in download.members)
 
 
 def _get_file(download: Download, file: SourceFile, replace: bool, progress: bool) -> None:
     # whether members that lie in place are right is for `verify` to say
-    members_there = download.members and all((download.folder / member.path).is_file() for member in download.members)
+    members_there = download.members and _has_members(download)
     if file.unpack and (_record(download, file) is not None or members_there):
         return
     path = fetch(file, download.folder, progress=progress, replace=replace)

@@ -74,7 +74,7 @@ class FeaturePack(StoredFeatures):
     def clients(self, config: PromptConfig) -> list[Int[Tensor, "_"]]:
         """Positions of each client's training images, drawn as a run with this configuration draws them."""
         own = {name: self.about[name] for name in ("dataset", "clip")}
-        other = {name: config.as_dict().get(name) for name in own}
+        other = {name: getattr(config, name, None) for name in own}
         if other != own:
             raise FedCoPLError(f"this pack has {own}, the configuration {other}; use configure() of the pack")
         shards, _ = fedcopl_shards((self.labels[self.train], self.labels[self.test]), **config.partition_settings)

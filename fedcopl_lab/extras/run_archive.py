@@ -29,13 +29,13 @@ def write_archive(path: Path | str, runs: Sequence[Run]) -> list[str]:
     complete = sorted((run for run in runs if run.complete), key=lambda run: run.key)
     if not complete:
         raise FedCoPLError(f"none of {len(runs)} runs is complete; see `fedcopl-lab runs list`")
-    files = {file: f"{run.key}/{file.relative_to(run.path).as_posix()}"
+    files = {f"{run.key}/{file.relative_to(run.path).as_posix()}": file
              for run in complete for file in run.path.rglob("*.json")}  # fmt: skip
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for file in sorted(files, key=lambda file: (file.name, file.parts)):  # alike beside alike: they compress
-            info = tarfile.TarInfo(files[file])
-            if _NAME.fullmatch(info.name):
+        for name in sorted(files, key=lambda name: (files[name].name, name)):  # alike beside alike: they compress
+            info, file = tarfile.TarInfo(name), files[name]
+            if _NAME.fullmatch(name):
                 info.size = file.stat().st_size
                 archive.addfile(info, io.BytesIO(file.read_bytes()))
     write_atomic(Path(path), lzma.compress(content.getvalue(), preset=9))

@@ -70,7 +70,7 @@ def judge_difference(values: pd.Series, unit: str = "points") -> Judgement:
     """
     judged = _measured(values, unit)
     if judged.n_seeds >= LEAST_SEEDS and not (values.dropna().abs() > _ZERO).any():
-        return replace(judged, verdict="not tested", note="0 at every seed: nothing to test.")
+        return replace(judged, verdict="not tested", note="Exactly 0 at every seed: nothing to test.")
     return judged
 
 

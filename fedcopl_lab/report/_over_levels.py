@@ -214,10 +214,12 @@ def uploads(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     for title, (name, looks) in zip(titles, _SIDES.items(), strict=True):
         paint = partial(drawn.over_epsilon, looks=looks)
         panels.append(Panel(paint, title, f"{item.axis} (left: more noise)", name, levels=drawn.levels))
-    below = (drawn.plain, [""] * len(drawn.plain)) if drawn.plain else ()
-    for (name, looks), rows in zip(_SIDES.items(), below, strict=False):
-        paint = partial(drawn.without_epsilon, looks=looks)
-        panels.append(Panel(paint, x=name.replace("\n", ", "), grid="x", rows=rows))
+    heights = [2.1]
+    if drawn.plain:
+        heights.append(0.35 * len(drawn.plain))
+        for (name, looks), rows in zip(_SIDES.items(), (drawn.plain, [""] * len(drawn.plain)), strict=True):
+            paint = partial(drawn.without_epsilon, looks=looks)
+            panels.append(Panel(paint, x=name.replace("\n", ", "), grid="x", rows=rows))
     right = _SIDES["share that is right (%)"]
     named: Legend = dict(zip(drawn.noisy, _NOISE, strict=False)) | {
         "accuracy": replace(right["accuracy"], line="none"),
@@ -225,6 +227,5 @@ def uploads(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         "upload without noise": replace(LEVEL, width=1.0),
         "guess the global shares instead": Look(INK, line=DASHED, width=1.0),
     }
-    heights = (2.1, 0.35 * len(drawn.plain)) if drawn.plain else (2.1,)
     return facets(panels, 1.85, across=2, least=1.6, sharey=False, legend=named, height_ratios=heights,
                   head=headline(item, lines, profile, "mean ± std"))  # fmt: skip

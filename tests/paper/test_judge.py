@@ -77,7 +77,7 @@ def test_seeds_without_a_value_are_left_out_and_equal_seeds_need_no_spread() -> 
     assert judge_difference(pd.Series([0.1, 0.1, 0.1])).low == pytest.approx(0.1)
     for nothing in (0.0, (0.1 + 0.2) - 0.3):
         floor = judge_difference(pd.Series([nothing] * 3))
-        assert (floor.verdict, floor.note) == ("not tested", "0 at every seed: nothing to test.")
+        assert (floor.verdict, floor.note) == ("not tested", "Exactly 0 at every seed: nothing to test.")
     assert judge_equivalence(pd.Series([0.0, 0.0, 0.0])).verdict == "holds"
 
 
