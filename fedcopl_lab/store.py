@@ -277,7 +277,7 @@ class Store:
         return gone
 
 
-def runs(store: Store | None = None, **filters: Any) -> pd.DataFrame:
+def runs(store: Store | None = None, /, **filters: Any) -> pd.DataFrame:
     """All stored runs as a table; ``lab.run`` computes a single one, which is a ``Run``.
 
     Args:

@@ -279,6 +279,8 @@ def test_filters_are_settings(store):
         assert runs(store, **{name: 0.1}).empty
     with pytest.raises(FedCoPLError, match=r"unknown settings \['bta'\]; expected settings such as"):
         runs(store, bta=0.1)
+    with pytest.raises(FedCoPLError, match=r"unknown settings \['store'\]"):
+        runs(**{"store": "x"})  # as `runs list --where store=x` asks
 
 
 @pytest.mark.parametrize("key", ["", "..", "a/b", "/etc", ".locks", "a" * 200, "a\0"])

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-INTERRUPTED = "\nfedcopl-lab: interrupted; what was stored is kept, the same command goes on from there"
+INTERRUPTED = "\nfedcopl-lab: interrupted; what was stored is kept, and a run goes on from there"
 EXIT_CODE = 130
 GRACE_SECONDS = 0.5  # for the work to end by itself
 

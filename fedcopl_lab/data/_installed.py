@@ -80,10 +80,10 @@ def get(name: str, root: str | Path | None = None, replace: bool = False, progre
     download = download_of(name, root)
     if not download.files:
         raise FedCoPLError(f"{name} is part of the package; there is nothing to download")
-    if download.kind == "dataset":
-        with suppress(FedCoPLError):  # placed by hand elsewhere below the root
-            download = _placed(download, root)
-    check_writable(download.folder)
+    with suppress(FedCoPLError):  # placed by hand elsewhere
+        download = _placed(download, root)
+    if download.kind == "dataset" or replace or state_of(name, root) != "here":  # shared weights may be read-only
+        check_writable(download.folder)
     with FileLock(data_root(root) / f"{name}.lock"):
         if replace:
             _put_bad_aside(download)

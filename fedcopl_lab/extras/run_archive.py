@@ -61,7 +61,7 @@ def read_archive(path: Path | str, store: Store) -> list[str]:
             archive.extractall(scratch, filter="data")
             for folder in sorted(Path(scratch).iterdir()):
                 with store.locked(folder.name) as run:
-                    if run.complete or not (folder / "result.json").is_file():
+                    if run.complete or not all((folder / f"{name}.json").is_file() for name in ("config", "result")):
                         continue
                     Run(folder).records()  # readable, or an error that names the file
                     if run.path.exists():  # under way here; its rounds are the same

@@ -258,10 +258,10 @@ def _mean(values: Tensor, mask: Tensor | None = None) -> float | None:
 def ensemble_statistics(
     merged: Float[Tensor, "n c"], local: Sequence[Float[Tensor, "n c"]], threshold: float
 ) -> dict[str, Any]:
-    """Is the merged model the mean of the local ones, and is it sure only where they agree (SAGE Eq. 17)?
+    """Is the new global model the mean of the local ones, and is it sure only where they agree (SAGE Eq. 17)?
 
     Scores are those of a few fixed test images; ``sage_row.toml`` says what the values of the group ``"ensemble"`` are.
-    Lists run over the number of local models that agree with the merged model's class, 0 to M.
+    Lists run over the number of local models that agree with the new global model's class, 0 to M.
     """
     p = merged.double().softmax(dim=1)
     each = torch.stack([scores.double().softmax(dim=1) for scores in local])

@@ -25,7 +25,7 @@ _LOSS, _NOTED = "loss/", "noted/"
 
 
 class SageClient(ClientHalf):
-    """``train``: one round, model and extras are sent; ``recalibrate``: measure the merged model's statistics.
+    """``train``: one round, model and extras are sent; ``recalibrate``: measure the new global model's statistics.
 
     Args:
         setting: data and federation; only this client's images are read.

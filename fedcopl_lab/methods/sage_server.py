@@ -80,7 +80,7 @@ class SageServer:
     def _recalibrated(
         self, merged: SemiState, round_index: int, weights: dict[int, Tensor], exchange: Exchange
     ) -> SemiState:
-        """The merged model with running statistics that its clients measured on their pools."""
+        """The new global model with running statistics that its clients measured on their pools."""
         model = named(MODEL, merged.model)
         buffers = {f"{MODEL}{name}" for name, _ in self.setting.new_model().named_buffers()}
         wanted = Expected({name: value for name, value in model.items() if name in buffers})

@@ -146,7 +146,7 @@ def theory_lines(rows: Sequence[Row], metrics: Sequence[str]) -> Iterator[dict[s
     """Means over the rounds of a method with pseudo-labels.
 
     Of :data:`CLIENT_METRICS` (y is the client), :data:`MERGED_METRICS`, and of ``confidence_when_agreeing`` and
-    ``images_when_agreeing`` (x is the number of local models that agree with the merged model's label).
+    ``images_when_agreeing`` (x is the number of local models that agree with the new global model's label).
     """
     clients = client_means(rows)
     for metric in metrics:
@@ -193,7 +193,7 @@ def client_means(rows: Sequence[Row]) -> dict[str, np.ndarray]:
 
 
 def by_agreement(rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray]:
-    """Test images, and the merged model's mean confidence on them, by the number of agreeing local models."""
+    """Test images, and the new global model's mean confidence on them, by the number of agreeing local models."""
     stored = [row["ensemble"] for row in rows if "ensemble" in row]
     if not stored:
         return np.zeros(0), np.zeros(0)

@@ -53,12 +53,12 @@ def theory(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
         axes.plot(wide["posterior_entropy"], wide["eq16_right"], **_scattered(look).style)
         axes.plot([0, highest], [0, highest], color=INK, linewidth=0.8, linestyle=DASHED, zorder=2)
 
-    eq17 = (f"Eq. 17: merged model {merged['distance_to_mean']:.2f} from the mean, "
+    eq17 = (f"Eq. 17: new global model {merged['distance_to_mean']:.2f} from the mean, "
             f"{merged['distance_to_single']:.2f} from one local model")  # fmt: skip
     whole = [
         Panel(moved, "Eq. 10: mean prediction before (hollow) and after (filled) local training",
               y="distance to its labels' classes (total variation)", ends=(0.0, None)),
-        Panel(agreement, eq17, "local models that agree with the merged one", "confidence of the merged model"),
+        Panel(agreement, eq17, "local models that agree with the new global one", "confidence of the new global model"),
     ]  # fmt: skip
     pairs = ((entropies, "entropy of the client's classes", "mean entropy of its predictions"),
              (both_sides, "H(p(y|x)), nats", "H(p(y)) + KL, nats"))  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 from fedcopl_lab import FedCoPLError, configure
 from fedcopl_lab.cli import _machine
 from fedcopl_lab.cli._machine import chosen_device, fetch_missing, on_this_machine
-from fedcopl_lab.data import download_of, get, set_folder, state_of, verify
+from fedcopl_lab.data import download_of, get, state_of, verify
 from fedcopl_lab.models.openai_weights import fetch_weights
 
 CONTENT = b"stands for 338 MB of weights"
@@ -69,7 +69,14 @@ def test_weights_that_lie_elsewhere_are_here(published, tmp_path, monkeypatch, f
     fetch_missing(CONFIGS)
     assert not published.requests
     assert (state_of("ViT-B-32"), state_of("RN50"), verify("ViT-B-32").problems) == ("here", "absent", ())
-    assert get("ViT-B-32", progress=False) == set_folder("ViT-B-32"), "asked for by name it is fetched"
+    assert get("ViT-B-32", progress=False) == tmp_path / folder
+    assert not published.requests
+    weights = tmp_path / folder / "ViT-B-32.pt"
+    weights.write_bytes(CONTENT[::-1])
+    with pytest.raises(FedCoPLError, match="sha256"):
+        get("ViT-B-32", progress=False)
+    get("ViT-B-32", replace=True, progress=False)
+    assert (weights.read_bytes(), weights.with_name("ViT-B-32.pt.bad").read_bytes()) == (CONTENT, CONTENT[::-1])
 
 
 def test_what_must_be_placed_by_hand_is_named(own_manifests, capsys):

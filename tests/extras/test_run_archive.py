@@ -85,6 +85,17 @@ def test_damage_and_emptiness_are_said(archived, tmp_path):
         write_archive(tmp_path / "none.tar.xz", [archived[0].run("underway")])
 
 
+@pytest.mark.parametrize("lacks", ["config.json", "result.json"])
+def test_a_run_that_lacks_a_file_is_not_taken(archived, tmp_path, lacks):
+    _, trained, file = archived
+    with tarfile.open(tmp_path / "less.tar.xz", "w:xz") as less, tarfile.open(file) as whole:
+        for member in whole:
+            if member.name != f"{trained.key}/{lacks}":
+                less.addfile(member, whole.extractfile(member))
+    assert trained.key not in read_archive(tmp_path / "less.tar.xz", there := Store(tmp_path / "runs"))
+    assert trained.key not in {run.key for run in there.runs()}
+
+
 def test_runs_of_two_stores_share_a_file(archived, tmp_path):
     trained = archived[1]
     other = lab.run(lab.configure("smoke", method="zero-shot", seed=7), Store(tmp_path / "other"), progress=False)

@@ -82,7 +82,7 @@ def eq16_printed_residual(rows: Rows) -> float:
 
 
 def sure_where(agreeing: bool, rows: Rows) -> float:
-    """Percent of the test images with a confident merged model where most local models agree with it, or elsewhere."""
+    """Percent of test images of which the new global model is sure, where most local ones agree or elsewhere."""
     found = []
     for row in rows:
         images, sure = row["ensemble"]["agreeing_counts"], row["ensemble"]["agreeing_sure"]
