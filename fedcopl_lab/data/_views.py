@@ -36,6 +36,13 @@ class _Draws:
     def __getitem__(self: _Drawn, part: slice) -> _Drawn:
         return type(self)(*(getattr(self, field.name)[part] for field in fields(self)))
 
+    @classmethod
+    def joined(cls: type[_Drawn], parts: Sequence[_Drawn]) -> _Drawn:
+        """Several one after the other."""
+        columns = ([getattr(part, field.name) for part in parts] for field in fields(cls))
+        return cls(*(column[0].joined(column) if isinstance(column[0], _Draws) else torch.cat(column)
+                     for column in columns))  # fmt: skip
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} images)"
 

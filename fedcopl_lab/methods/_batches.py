@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,12 +11,12 @@ from torch import Tensor
 
 from fedcopl_lab._card import onto
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.data import draw_strong, draw_weak, normalise, strong_view, weak_view
+from fedcopl_lab.data import StrongDraws, WeakDraws, draw_strong, draw_weak, normalise, strong_view, weak_view
 from fedcopl_lab.methods._sage_setting import SemiSetting, pool_steps
 from fedcopl_lab.steps import IMAGES_PER_FORWARD
 
 VIEWS_AT_ONCE = 2048
-"""Images that are augmented together, over several steps: many small operations cost more than few large ones."""
+"""Images of a client that are augmented together, over several steps: many small operations cost more than few."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,70 +86,103 @@ class ViewLabels:
 
 
 @dataclass(frozen=True)
+class _Portion:
+    """The images that some steps take, and the random numbers of their views."""
+
+    places: Tensor  # in the client's labelled images or in its pool, [n]
+    chosen: Tensor  # positions in the data set, [n]
+    size: int  # images of a step
+    weak: WeakDraws
+    strong: StrongDraws | None  # where strong views are wanted
+
+    def by_step(self, *columns: Tensor | None) -> list[Sequence[Any]]:
+        """Of each column one entry for each step."""
+        steps = len(self.chosen) // self.size
+        return [[None] * steps if values is None else values.split(self.size) for values in columns]
+
+
+@dataclass(frozen=True)
 class BatchSource:
-    """Draws the batches of one client, one local epoch at a time."""
+    """Draws the batches of one client's local epochs; every random number comes from its generator."""
 
     setting: SemiSetting
     labelled: Tensor  # positions of its labelled images, [n_l]
     pool: Tensor  # positions of its unlabelled pool, [n_u]
+    generator: torch.Generator
+    uses_pool: bool = True
     labelled_strong: bool = False  # make strong views of labelled images too
     score: Callable[[Tensor], Tensor] | None = None  # the global model's, of weak views of many steps; None makes none
 
-    def labelled_only(self, generator: torch.Generator) -> Iterator[Batch]:
+    def portions(self) -> Iterator[tuple[_Portion, ...]]:
+        """Labelled images, and where they are used as many steps' images of the pool."""
+        for _ in range(self.setting.config.local_epochs):
+            yield from self._both() if self.uses_pool else self._labelled_only()
+
+    def steps(self, portions: Sequence[_Portion], views: Sequence[Sequence[Tensor | None]]) -> list[Batch]:
+        """The batches of such portions, whose views are made."""
+        labelled, *of_pool = portions
+        weak, strong, _ = views[0]
+        columns = labelled.by_step(weak, self.setting.labels[labelled.chosen], strong)
+        for portion, (weak, strong, scores) in zip(of_pool, views[1:], strict=True):
+            columns += portion.by_step(weak, strong, portion.places, scores)
+        return [Batch(*step) for step in zip(*columns, strict=True)]
+
+    def _labelled_only(self) -> Iterator[tuple[_Portion]]:
         """An epoch of labelled images: drawn with replacement, or one pass over them without."""
         config = self.setting.config
         n, size = len(self.labelled), config.batch_size
         if config.supervised_schedule == "labelled_epochs":
-            rows = list(torch.randperm(n, generator=generator).split(size))
+            rows = list(torch.randperm(n, generator=self.generator).split(size))
         else:
             steps = pool_steps(config, len(self.pool))
-            rows = list(torch.randint(n, (steps, size), generator=generator))
+            rows = list(torch.randint(n, (steps, size), generator=self.generator))
         for places in rows:
-            chosen = self.labelled[onto(places, self.labelled.device)]
-            views, strong = self._views(chosen, generator, self.labelled_strong)
-            yield Batch(labelled=views, labels=self.setting.labels[chosen], labelled_strong=strong)
+            yield (self._portion(self.labelled, places[None], self.labelled_strong),)
 
-    def both(self, generator: torch.Generator) -> Iterator[Batch]:
+    def _both(self) -> Iterator[tuple[_Portion, _Portion]]:
         """An epoch of labelled images drawn with replacement and of unlabelled ones drawn without."""
         size, size_u = self.setting.config.batch_size, self.setting.config.unlabelled_batch_size
         steps = pool_steps(self.setting.config, len(self.pool))
-        rows = torch.randint(len(self.labelled), (steps, size), generator=generator)
-        rows_u = _without_replacement(len(self.pool), steps, size_u, generator)
+        rows = torch.randint(len(self.labelled), (steps, size), generator=self.generator)
+        rows_u = _without_replacement(len(self.pool), steps, size_u, self.generator)
         together = max(VIEWS_AT_ONCE // size_u, 1)
         for part, part_u in zip(rows.split(together), rows_u.split(together), strict=True):
-            chosen = self.labelled[onto(part.flatten(), self.labelled.device)]
-            labelled, labelled_strong = self._views(chosen, generator, self.labelled_strong)
-            places = onto(part_u.flatten(), self.pool.device)
-            weak, strong = self._views(self.pool[places], generator, True)
-            of_labelled = (labelled, self.setting.labels[chosen], labelled_strong)
-            of_pool = (weak, strong, places, _scored(weak, size_u, self.score))
-            columns = [_split(values, size, len(part)) for values in of_labelled]
-            columns += [_split(values, size_u, len(part)) for values in of_pool]
-            for step in zip(*columns, strict=True):
-                yield Batch(*step)
+            yield self._portion(self.labelled, part, self.labelled_strong), self._portion(self.pool, part_u, True)
 
-    def _views(self, chosen: Tensor, generator: torch.Generator, strong: bool) -> tuple[Tensor, Tensor | None]:
-        """Normalised weak views of images, and strong ones where they are wanted."""
-        images = self.setting.images[chosen]
-        config, statistics = self.setting.config, self.setting.training
-        draws = len(images), images.shape[-1], generator, config.flip
-        weak = normalise(weak_view(images, draw_weak(*draws)), statistics.mean, statistics.std)
-        if not strong:
-            return weak, None
-        views = strong_view(images, draw_strong(*draws), config.cutout)
-        return weak, normalise(views, statistics.mean, statistics.std)
+    def _portion(self, images: Tensor, rows: Int[Tensor, "steps size"], strong: bool) -> _Portion:
+        places = onto(rows.flatten(), images.device)
+        draws = len(places), self.setting.images.shape[-1], self.generator, self.setting.config.flip
+        weak = draw_weak(*draws)
+        return _Portion(places, images[places], rows.shape[1], weak, draw_strong(*draws) if strong else None)
 
 
-def _scored(weak: Tensor, size: int, score: Callable[[Tensor], Tensor] | None) -> Tensor | None:
-    """Scores in portions of whole steps of that size."""
-    if score is None:
-        return None
-    return torch.cat([score(part) for part in weak.split(max(IMAGES_PER_FORWARD // size, 1) * size)])
+def batches_of(sources: Sequence[BatchSource]) -> Iterator[tuple[Batch, ...]]:
+    """All local epochs of clients with equal steps and one global model, a batch of each at a time.
+
+    Views of all clients are made and scored at once.
+    """
+    for portions in zip(*(source.portions() for source in sources), strict=True):
+        kinds = zip(zip(*portions, strict=True), (None, sources[0].score), strict=False)
+        views = [_views(sources[0].setting, alike, score) for alike, score in kinds]
+        of_clients = zip(sources, portions, zip(*views, strict=True), strict=True)
+        yield from zip(*[source.steps(own, made) for source, own, made in of_clients], strict=True)
 
 
-def _split(values: Tensor | None, size: int, steps: int) -> Sequence[Any]:
-    """One entry for each step."""
-    return [None] * steps if values is None else values.split(size)
+def _views(
+    setting: SemiSetting, portions: Sequence[_Portion], score: Callable[[Tensor], Tensor] | None
+) -> list[tuple[Tensor | None, ...]]:
+    """Of each portion normalised weak views, strong ones and scores of the weak ones, where these are wanted."""
+    images, statistics = setting.images[torch.cat([one.chosen for one in portions])], setting.training
+    normalised = partial(normalise, mean=statistics.mean, std=statistics.std)
+    weak, strong, scores = normalised(weak_view(images, WeakDraws.joined([one.weak for one in portions]))), None, None
+    if draws := [one.strong for one in portions if one.strong is not None]:
+        strong = normalised(strong_view(images, StrongDraws.joined(draws), setting.config.cutout))
+    if score is not None:
+        whole_steps = max(IMAGES_PER_FORWARD // portions[0].size, 1) * portions[0].size
+        scores = torch.cat([score(part) for part in weak.split(whole_steps)])
+    sizes = [len(one.chosen) for one in portions]
+    columns = [[None] * len(sizes) if one is None else one.split(sizes) for one in (weak, strong, scores)]
+    return list(zip(*columns, strict=True))
 
 
 def _without_replacement(n: int, steps: int, size: int, generator: torch.Generator) -> Int[Tensor, "steps size"]:

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
 from fedcopl_lab._card import tf32_in
-from fedcopl_lab.methods._batches import Batch, BatchSource, ViewLabels
+from fedcopl_lab.methods._batches import Batch, BatchSource, ViewLabels, batches_of
 from fedcopl_lab.methods._sage_setting import SemiSetting
 from fedcopl_lab.methods._sage_state import ClientUpdate, copied
 from fedcopl_lab.methods._sage_together import OWN_MODEL, Losses, Team, moved_by, run_together
@@ -222,13 +222,17 @@ class LocalTask:
         step = ViewLabels(scores.places, scores.local, scores.global_, labels.target, labels.weight, labels.used)
         self._noted.append(step)
 
-    def batches(self) -> Iterator[Batch]:
-        """The steps of all local epochs; every random number comes from this client's and round's generator."""
+    @property
+    def source(self) -> BatchSource:
+        """What draws the batches of all local epochs, from this client's and round's generator."""
         generator = torch_generator(self.config.seed, "local steps", self.round, self.client)
+        wanted = self.recipe.uses_pool, self.recipe.labelled_strong
         score = self.global_scores if self._wants_global else None
-        source = BatchSource(self.setting, self.labelled, self.pool, self.recipe.labelled_strong, score)
-        for _ in range(self.config.local_epochs):
-            yield from source.both(generator) if self.recipe.uses_pool else source.labelled_only(generator)
+        return BatchSource(self.setting, self.labelled, self.pool, generator, *wanted, score)
+
+    def batches(self) -> Iterator[Batch]:
+        """The steps of all local epochs."""
+        return (batch for (batch,) in batches_of([self.source]))
 
     @property
     def _wants_global(self) -> bool:

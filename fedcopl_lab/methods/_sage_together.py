@@ -15,7 +15,7 @@ from torch.func import functional_call
 from torch.optim import Optimizer
 
 from fedcopl_lab._card import tf32_in
-from fedcopl_lab.methods._batches import Batch
+from fedcopl_lab.methods._batches import Batch, batches_of
 from fedcopl_lab.models import ResNet8, StackedResNet8, load_values, placed, single_values, stacked_values
 from fedcopl_lab.steps import batch_scores, model_scores
 
@@ -113,7 +113,7 @@ def run_together(tasks: Sequence["LocalTask"]) -> "list[ClientUpdate]":
         task.begin()
     team = Team(tasks)
     with tf32_in(convolutions=tasks[0].config.precision != "fp32"):
-        for batches in zip(*(task.batches() for task in tasks), strict=True):
+        for batches in batches_of([task.source for task in tasks]):
             for task, losses in zip(tasks, team.step(batches), strict=True):
                 task.count(losses)
     return team.updates()
@@ -144,6 +144,7 @@ class Team:
         self.models: dict[str, nn.Module] = dict(tasks[0].all_models)
         self.optimisers: dict[str, Optimizer] = dict(tasks[0].all_optimisers)
         self._stacked: set[str] = set()
+        self._cut: dict[Any, dict[str, tuple[Tensor, ...]]] = {}
         if len(tasks) > 1:
             self._stack()
 
@@ -208,6 +209,7 @@ class Team:
 
     def _descend(self, requests: Sequence[Descend]) -> None:
         first = requests[0]
+        self._cut.clear()
         if first.move is not None:
             for model in self.models.values():
                 model.zero_grad(set_to_none=True)
@@ -264,7 +266,7 @@ class Team:
                 shared.param_groups.append({**group, "params": moved})
             self.optimisers[name] = shared
         for client, task in enumerate(self.tasks):
-            task.trained = partial(_own_parameters, self.models, n, client)
+            task.trained = partial(_own_parameters, self._cut, self.models, n, client)
 
 
 def scores_after_virtual_step(
@@ -280,8 +282,14 @@ def scores_after_virtual_step(
     return _scores(model, moved, then)
 
 
-def _own_parameters(models: dict[str, nn.Module], n: int, client: int, name: str = OWN_MODEL) -> dict[str, Tensor]:
-    return single_values(dict(models[name].named_parameters()), n, client)
+def _own_parameters(
+    cut: dict[Any, Any], models: Mapping[str, nn.Module], n: int, client: int, name: str = OWN_MODEL
+) -> dict[str, Tensor]:
+    """A client's part of a model's parameters; ``cut`` keeps those of all clients until a step changes them."""
+    key = name, torch.is_grad_enabled()
+    if key not in cut:
+        cut[key] = {one: value.chunk(n) for one, value in models[name].named_parameters()}
+    return {one: parts[client] for one, parts in cut[key].items()}
 
 
 def moved_by(optimiser: Optimizer) -> list[nn.Parameter]:

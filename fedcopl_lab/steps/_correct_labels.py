@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn import functional as F
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab._html import table
@@ -127,7 +126,7 @@ def confident_labels(
 
 
 def _one_hot(p: Tensor) -> Tensor:
-    return F.one_hot(p.argmax(dim=1), p.shape[1]).to(p.dtype)
+    return torch.zeros_like(p).scatter_(1, p.argmax(dim=1, keepdim=True), 1)  # F.one_hot looks for the largest number
 
 
 def _check(threshold: float, *scores: Tensor, look: bool) -> None:

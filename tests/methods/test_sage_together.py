@@ -12,7 +12,16 @@ from torch import nn
 from fedcopl_lab import FedCoPLError, SageConfig, configure
 from fedcopl_lab.config import SAGE_METHODS
 from fedcopl_lab.data import ChannelStatistics, Shard
-from fedcopl_lab.methods import RECIPES, Recipe, _feddure, _fedmatch, _sage_local_task, _sage_together, open_method
+from fedcopl_lab.methods import (
+    RECIPES,
+    Recipe,
+    _batches,
+    _feddure,
+    _fedmatch,
+    _sage_local_task,
+    _sage_together,
+    open_method,
+)  # fmt: skip
 from fedcopl_lab.methods._sage_local_task import LocalTask
 from fedcopl_lab.methods._sage_setting import sage_participants
 from fedcopl_lab.methods._sage_together import run_together
@@ -69,6 +78,24 @@ def test_clients_together_end_as_alone(method, in_float64):
             assert torch.equal(together.noted.used, one.noted.used)
             assert torch.equal(together.noted.places, one.noted.places)
             assert torch.allclose(together.noted.weight, one.noted.weight, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("method", ["FedAvg", "SAGE", "FedLoKe"])
+def test_batches_of_several_clients_are_those_of_each_alone(method, monkeypatch):
+    monkeypatch.setattr(_batches, "VIEWS_AT_ONCE", 32)  # two of four steps at a time
+    setting = open_method(config_of(method, steps_per_epoch=4, local_epochs=2)).setting
+    start = dict(setting.new_model().state_dict())
+    tasks = [LocalTask(setting, RECIPES[method], client, 1, start) for client in (3, 0, 7)]
+    together = zip(*_batches.batches_of([task.source for task in tasks]), strict=True)
+    for task, batches in zip(tasks, together, strict=True):
+        alone = list(task.batches())
+        assert len(batches) == len(alone) == 8
+        for found, wanted in zip(batches, alone, strict=True):
+            for name, value in vars(wanted).items():
+                if name == "global_" and value is not None:  # a pass over more images rounds otherwise
+                    assert torch.allclose(found.global_, value, rtol=0, atol=1e-5)
+                else:
+                    assert value is None if getattr(found, name) is None else torch.equal(getattr(found, name), value)
 
 
 def in_two_groups(parameters):
