@@ -16,7 +16,7 @@ from fedcopl_lab.methods._sage_setting import SemiSetting, pool_steps
 from fedcopl_lab.steps import IMAGES_PER_FORWARD
 
 VIEWS_AT_ONCE = 2048
-"""Images of a client that are augmented together, over several steps: many small operations cost more than few."""
+"""Images of a client augmented together, over several steps: many small operations cost more than few large ones."""
 
 
 @dataclass(frozen=True, repr=False)

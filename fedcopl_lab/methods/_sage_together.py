@@ -144,7 +144,7 @@ class Team:
         self.models: dict[str, nn.Module] = dict(tasks[0].all_models)
         self.optimisers: dict[str, Optimizer] = dict(tasks[0].all_optimisers)
         self._stacked: set[str] = set()
-        self._cut: dict[Any, dict[str, tuple[Tensor, ...]]] = {}
+        self._cut: dict[Any, list[dict[str, Tensor]]] = {}
         if len(tasks) > 1:
             self._stack()
 
@@ -168,11 +168,11 @@ class Team:
 
     def updates(self) -> "list[ClientUpdate]":
         """What each client's round ended with."""
-        states = {name: self.models[name].state_dict() for name in self._stacked}
+        states = {name: single_values(self.models[name].state_dict(), len(self.tasks)) for name in self._stacked}
         models = []
         for place, task in enumerate(self.tasks):
-            for name, state in states.items():
-                load_values(task.all_models[name], single_values(state, len(self.tasks), place))
+            for name, by_client in states.items():
+                load_values(task.all_models[name], by_client[place])
             models.append(task.finish())
         scores = self._reported(models)
         return [
@@ -283,13 +283,13 @@ def scores_after_virtual_step(
 
 
 def _own_parameters(
-    cut: dict[Any, Any], models: Mapping[str, nn.Module], n: int, client: int, name: str = OWN_MODEL
-) -> dict[str, Tensor]:
+    cut: dict[Any, list[dict[str, Tensor]]], models: Mapping[str, nn.Module], n: int, client: int, name: str = OWN_MODEL
+) -> Mapping[str, Tensor]:
     """A client's part of a model's parameters; ``cut`` keeps those of all clients until a step changes them."""
     key = name, torch.is_grad_enabled()
     if key not in cut:
-        cut[key] = {one: value.chunk(n) for one, value in models[name].named_parameters()}
-    return {one: parts[client] for one, parts in cut[key].items()}
+        cut[key] = single_values(dict(models[name].named_parameters()), n)
+    return cut[key][client]
 
 
 def moved_by(optimiser: Optimizer) -> list[nn.Parameter]:

@@ -146,14 +146,15 @@ def stacked_values(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     }
 
 
-def single_values(state: Mapping[str, Tensor], clients: int, client: int) -> dict[str, Tensor]:
-    """The state of one model of several, the inverse of :func:`stacked_values`; carries gradients.
+def single_values(state: Mapping[str, Tensor], clients: int) -> list[dict[str, Tensor]]:
+    """The states of several models, the inverse of :func:`stacked_values`; carries gradients.
 
     >>> states = [draw_resnet8(10, channels=4).state_dict() for _ in range(3)]
-    >>> len(single_values(stacked_values(states), 3, 1)["norm.weight"])
-    4
+    >>> [len(one["norm.weight"]) for one in single_values(stacked_values(states), 3)]
+    [4, 4, 4]
     """
-    return {name: value.chunk(clients)[client] if value.ndim else value for name, value in state.items()}
+    parts = {name: value.chunk(clients) if value.ndim else (value,) * clients for name, value in state.items()}
+    return [{name: of_clients[client] for name, of_clients in parts.items()} for client in range(clients)]
 
 
 def draw_resnet8(

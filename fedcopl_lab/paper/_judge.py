@@ -20,8 +20,9 @@ VERDICT_COLUMNS = ["number", "claim", "verdict", "statistic", "n_seeds", "cells"
                    "unit", "runs", "note", "p", "spread", "image_error", "paper_effect", "excludes_paper"]  # fmt: skip
 
 LEAST_SEEDS = 3
-_ZERO = 1e-12  # equal sums in another order differ by less
 """With fewer paired seeds nothing is judged."""
+
+_ZERO = 1e-12  # equal sums in another order differ by less
 
 MARGIN = 2.0
 """Points inside which a claim of "hardly changes" counts as true, fixed before any run was looked at."""

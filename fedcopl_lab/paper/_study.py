@@ -76,12 +76,7 @@ def _tidy(rows: pd.DataFrame, told: dict[str, Any]) -> pd.DataFrame:
             raise FedCoPLError(f"several lines have {there}; name more settings, or read each file once")
         runs = rows.sort_values(order).groupby(run, dropna=False)
         late = runs.tail(LAST_ROUNDS).groupby(run, dropna=False)[metrics]
-        last = late.agg(_mean)
+        last = late.agg(pd.Series.mean, skipna=False)  # a group's own mean passes over NaN before pandas 3
         rows = runs.tail(1).set_index(run)[metrics].join(last.add_suffix(f"_last{LAST_ROUNDS}")).reset_index()
         metrics += [f"{name}_last{LAST_ROUNDS}" for name in metrics]
     return rows.melt(run, metrics, "metric", "value").rename(columns={seed: "seed"})
-
-
-def _mean(values: pd.Series) -> float:
-    """NaN where one is; a group's own mean passes over NaN before pandas 3."""
-    return float(values.mean(skipna=False))

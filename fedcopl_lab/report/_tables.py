@@ -105,8 +105,7 @@ def clear_best(numbers: pd.DataFrame, metric: str, item: Item | None) -> set[tup
     """
     found, rivals = set[tuple[str, str]](), summary(numbers, metric)
     if item is not None:
-        competes = [item.role(name) != "reference" and not item.id.endswith("_gates") for name in rivals["series"]]
-        rivals = rivals[competes]
+        rivals = rivals[[item.ranked and item.role(series) != "reference" for series in rivals["series"]]]
     for column, cells in rivals.groupby("column", sort=False):
         best = str(cells["series"].iloc[int(cells["mean"].argmax())])
         others = [name for name in cells["series"] if name != best]

@@ -215,9 +215,9 @@ def test_a_stack_is_its_models_side_by_side():
     stack = StackedResNet8(3, 10, 4).double()
     stack.load_state_dict(state)
     found = stack(torch.cat(list(images), dim=1))
-    for client, model in enumerate(models):
+    apart = single_values(stack.state_dict(), 3)
+    for client, (model, own) in enumerate(zip(models, apart, strict=True)):
         assert torch.allclose(found[client], model(images[client]), atol=1e-12)
-        own = single_values(stack.state_dict(), 3, client)
         assert all(torch.allclose(own[name], value) for name, value in model.state_dict().items())
 
 

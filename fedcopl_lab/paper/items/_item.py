@@ -119,6 +119,7 @@ class Item:
         not_run: profile -> columns of the paper that it cannot run.
         own: names of the rows that are a paper's own method.
         references: names of the rows that all others are read against and that are no rivals.
+        ranked: whether its rows compete; those of a gate do not.
         claims: numbers of the claims that its picture lets a reader look at.
     """
 
@@ -138,6 +139,7 @@ class Item:
     not_run: Callable[[str], Sequence[NotRun]] = lambda profile: ()
     own: tuple[str, ...] = ("FedCoPL", "SAGE")
     references: tuple[str, ...] = ("FedAvg-SL",)
+    ranked: bool = True
     claims: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
