@@ -5,10 +5,10 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, did_you_mean
 from fedcopl_lab.cli._machine import check_inputs
 from fedcopl_lab.cli.options import add_profile, positive
-from fedcopl_lab.config import did_you_mean, profile_name
+from fedcopl_lab.config import profile_name
 from fedcopl_lab.paper import Cell, Item, collect, find_items, measured, measured_runs
 from fedcopl_lab.store import Store
 

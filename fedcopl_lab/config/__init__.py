@@ -1,6 +1,5 @@
 """What a run is: frozen configurations, the profiles that fill them, and the key that names a result."""
 
-from fedcopl_lab.config._checks import check_known, did_you_mean, pick
 from fedcopl_lab.config._configure import config_from, configure, profile_name, setting_names
 from fedcopl_lab.config._presets import (
     AUTHORS_MODE,
@@ -22,5 +21,5 @@ from fedcopl_lab.config._settings import PromptSettings, SageSettings
 __all__ = ["AUTHORS_MODE", "CPL_LEVELS", "EXPECTED", "KAPPA_STAR", "LAST_ROUNDS", "METHODS", "NATIVE_MODE", "NUMERICS",
            "PRIVATE_NOISE", "PROFILES", "READERS", "REGISTERED", "SAGE_AUTHORS_MODE", "SAGE_METHODS", "SAGE_PROFILES",
            "STORED_NAMES", "PromptConfig", "PromptSettings", "Registered", "RunConfig", "SageConfig", "SageMethodName",
-           "SageSettings", "check_known", "config_from", "configure", "cpl_levels", "did_you_mean", "pick",
-           "profile_name", "readers_of", "run_key", "setting_names", "settings_like"]  # fmt: skip
+           "SageSettings", "config_from", "configure", "cpl_levels", "profile_name",
+           "readers_of", "run_key", "setting_names", "settings_like"]  # fmt: skip

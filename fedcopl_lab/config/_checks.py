@@ -1,38 +1,17 @@
 """What every configuration checks: names that exist, choices, ranges; each error says what would be right."""
 
 import dataclasses
-import difflib
 import math
 import numbers
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from types import NoneType
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from fedcopl_lab._errors import FedCoPLError, check_choice
 from fedcopl_lab.config._registered import REGISTERED
 
-_T = TypeVar("_T")
 _Test = Callable[[Any], bool]
-
-
-def pick(options: Mapping[str, _T], name: str, what: str) -> _T:
-    """The option of that name, or an error that lists the options."""
-    check_known(name, options, what)
-    return options[name]
-
-
-def check_known(name: str, known: Iterable[str], what: str) -> None:
-    """Refuse a name that is not among the known ones; the error lists them."""
-    names = list(known)
-    if name not in names:
-        raise FedCoPLError(f"unknown {what} {name!r}{did_you_mean(name, names)}; known: {', '.join(names)}")
-
-
-def did_you_mean(name: str, known: Any) -> str:
-    """``"; did you mean …?"`` when a known name is close, else nothing."""
-    close = difflib.get_close_matches(str(name), list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def check(name: str, value: Any, holds: _Test, expected: str) -> None:

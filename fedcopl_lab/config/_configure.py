@@ -5,9 +5,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, Unpack, get_args, overload
 
-from fedcopl_lab._errors import FedCoPLError, check_choice
+from fedcopl_lab._errors import FedCoPLError, check_choice, check_known, did_you_mean, pick
 from fedcopl_lab.config import _presets as presets
-from fedcopl_lab.config._checks import check_known, did_you_mean, pick
 from fedcopl_lab.config._prompt_config import PromptConfig, PromptMethodName
 from fedcopl_lab.config._registered import REGISTERED, Registered, settings_like
 from fedcopl_lab.config._run_config import RunConfig, current_names, flat_defaults, from_flat, from_stored, is_read

@@ -107,7 +107,7 @@ class PromptConfig(RunConfig):
         skew = {"dirichlet": f"β={self.beta}", "quantity": f"s={self.fraction}", "iid": "iid"}[self.scheme]
         labels = {"none": "", "true": "+TRUE LABELS"}.get(self.labeller, f"+{self.labeller}")
         sides = "" if self.modalities == "both" or not self.rounds else f" {self.modalities} only"
-        budget = f" ε={self.epsilon}" if self.count_noise in PRIVATE_NOISE else ""
+        budget = "" if self.epsilon is None else f" ε={self.epsilon}"
         noise = "" if self.count_noise == "none" else f" counts {self.count_noise}{budget}"
         loud = " RANDOM WEIGHTS" if self.weights == "random" else ""
         return f"{self.method}{labels} {self.dataset} {skew}{sides}{noise}{loud} seed={self.seed}"
@@ -143,12 +143,15 @@ class PromptConfig(RunConfig):
         yield "aggregate", sent, "text with FedCOF, whose classifier is made of what all clients send"
         prompted = self.modalities != "visual" or self.visual_depth != 0
         yield "visual_depth", prompted, "1 or more where visual prompts alone are trained"
-        yield "beta", self.beta is not None or self.scheme != "dirichlet", "a positive Dirichlet concentration"
-        yield "fraction", self.fraction is not None or self.scheme != "quantity", "a share of the classes in (0, 1]"
+        for name, reader in (("beta", "dirichlet"), ("fraction", "quantity")):
+            read = self.scheme == reader
+            expected = f"{'a number' if read else 'None'} with scheme={self.scheme!r}"
+            yield name, (getattr(self, name) is not None) == read, expected
         alone = "1 with momentum_state='shared', where one buffer goes from client to client"
         yield "clients_per_forward", self.clients_per_forward == 1 or self.momentum_state != "shared", alone
-        budget = self.epsilon is not None or self.count_noise not in PRIVATE_NOISE
-        yield "epsilon", budget, f"a number with count_noise={self.count_noise!r}"
+        private = self.count_noise in PRIVATE_NOISE
+        budget = f"{'a number' if private else 'None'} with count_noise={self.count_noise!r}"
+        yield "epsilon", (self.epsilon is not None) == private, budget
         uploads = "none with a labeller whose clients upload no counts"
         yield "count_noise", not noisy or self.labeller in ("CoPL", "true"), uploads
         unused = "none with allocation='none', which does not use the counts"

@@ -3,7 +3,6 @@
 import hashlib
 import os
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_known
 from fedcopl_lab.data._folders import data_root
 from fedcopl_lab.data._image_cache import cached_images
 from fedcopl_lab.data._image_source import ImageSource
@@ -117,15 +116,10 @@ def load_dataset(name: str, root: str | Path | None = None, image_size: int | No
     part, folder = split_name(name, known), str(data_root(root))
     if not part.is_whole:
         return _load_part(part, folder, image_size)
-    if name in known:
-        return _load_stored(name, folder, image_size)
     if name.startswith("folder:"):
         return _cached(*own_folder(name.removeprefix("folder:")), Path(folder), image_size)
-    close = get_close_matches(name.lower(), known, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    raise FedCoPLError(
-        f"no data set is named {name!r}; {hint}known names: {', '.join(known)}, or folder:PATH for your own images"
-    )
+    check_known(name, (*known, "folder:PATH for your own images"), "data set")
+    return _load_stored(name, folder, image_size)
 
 
 @lru_cache(maxsize=1)

@@ -5,14 +5,13 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, check_known
 
 
 @dataclass(frozen=True)
@@ -134,10 +133,7 @@ def read_manifest_table(name: str) -> dict[str, Any]:
     """
     path = manifest_folder() / f"{name}.toml"
     if "/" in name or not path.is_file():
-        known = known_manifests()
-        close = get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise FedCoPLError(f"no manifest is named {name!r}; {hint}known manifests: {', '.join(known)}")
+        check_known(name, known_manifests(), "manifest")
     try:
         return _parsed(path, path.stat().st_mtime_ns)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

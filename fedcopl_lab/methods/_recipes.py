@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from fedcopl_lab.config import pick
+from fedcopl_lab._errors import pick
 from fedcopl_lab.methods._feddb import FEDDB
 from fedcopl_lab.methods._feddure import FEDDURE
 from fedcopl_lab.methods._fedlabel import FEDLABEL

@@ -3,7 +3,7 @@
 import inspect
 from typing import Any
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, pick
 from fedcopl_lab.config import (
     METHODS,
     REGISTERED,
@@ -13,7 +13,6 @@ from fedcopl_lab.config import (
     RunConfig,
     SageConfig,
     configure,
-    pick,
 )
 from fedcopl_lab.methods._prompt_recipes import PROMPT_RECIPES, PromptRecipe
 from fedcopl_lab.methods._prompt_setting import PromptSetting

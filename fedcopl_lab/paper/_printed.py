@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedcopl_lab.config import check_known
+from fedcopl_lab._errors import check_known
 from fedcopl_lab.paper.items import find_items
 
 _ABLATION = {

@@ -6,9 +6,8 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from fedcopl_lab._errors import FedCoPLError, check_columns
+from fedcopl_lab._errors import FedCoPLError, check_columns, did_you_mean
 from fedcopl_lab._files import to_json, write_atomic
-from fedcopl_lab.config import did_you_mean
 from fedcopl_lab.paper import Item, differences, measured
 from fedcopl_lab.report._draw import draw
 from fedcopl_lab.report._page_tables import CLEAR

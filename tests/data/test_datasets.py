@@ -94,6 +94,6 @@ def test_digits_at_another_size(digits, tmp_path):
 
 @pytest.mark.parametrize(("name", "close"), [("digit", "digits"), ("Cifar-10", "cifar10"), ("zzz", None)])
 def test_unknown_name_lists_known_and_close_ones(name, close):
-    with pytest.raises(FedCoPLError, match="known names: digits, cifar10") as caught:
+    with pytest.raises(FedCoPLError, match="known: digits, cifar10") as caught:
         load_dataset(name)
     assert (f"did you mean '{close}'?" in str(caught.value)) == (close is not None)

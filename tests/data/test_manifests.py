@@ -50,7 +50,7 @@ def test_packaged_copy_is_preferred_to_the_checkout(tmp_path, monkeypatch):
 
 
 def test_unknown_name_lists_the_known_ones():
-    with pytest.raises(FedCoPLError, match=r"'digit'; did you mean 'digits'\? known manifests: .*digits"):
+    with pytest.raises(FedCoPLError, match=r"'digit'; did you mean 'digits'\?; known: .*digits"):
         load_manifest("digit")
 
 

@@ -34,7 +34,8 @@ def test_the_option_exists_and_takes_the_values_of_both_sides(row) -> None:
     assert row["option"] in setting_names() | ARGUMENTS
     for side in ("paper_value", "code_value"):
         if row[side]:
-            configure("smoke", **{row["option"]: value_of(row[side])})
+            beside = {"scheme": "quantity"} if row["option"] == "fraction" else {}
+            configure("smoke", **beside, **{row["option"]: value_of(row[side])})
 
 
 @pytest.mark.parametrize(

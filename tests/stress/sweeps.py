@@ -43,7 +43,7 @@ def _timed(root: Path, n_runs: int, jobs: int) -> float:
 
 def _lose_a_worker(root: Path, n_runs: int) -> tuple[int, int, int]:
     """Workers killed, runs that hold each of their rounds, leases left."""
-    from fedcopl_lab.extras.cluster import holder_of
+    from fedcopl_lab.extras.cluster import lease
 
     store, configs, over, killed = Store(root), _configs(n_runs), threading.Event(), []
 
@@ -51,9 +51,9 @@ def _lose_a_worker(root: Path, n_runs: int) -> tuple[int, int, int]:
         # the worker that computes the middle run or a later one, once a round of it is stored
         while not killed and not over.wait(0.02):
             for key in map(key_of, configs[n_runs // 2 :]):
-                holder, run = holder_of(store.root, key), store.run(key)
+                holder, run = lease(store.root, key).pid, store.run(key)
                 if holder and run.rounds_done() and not run.complete:
-                    os.kill(holder["pid"], signal.SIGKILL)
+                    os.kill(holder, signal.SIGKILL)
                     killed.append(key)
                     return
 

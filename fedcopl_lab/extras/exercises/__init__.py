@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedcopl_lab._errors import FedCoPLError
+from fedcopl_lab._errors import FedCoPLError, pick
 from fedcopl_lab._html import table
-from fedcopl_lab.config import pick
 from fedcopl_lab.extras.exercises._cases import EXERCISES, Arguments, Exercise
 from fedcopl_lab.seeding import torch_generator
 

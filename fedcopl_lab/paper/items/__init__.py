@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config import did_you_mean
+from fedcopl_lab._errors import FedCoPLError, did_you_mean
 from fedcopl_lab.paper.items._fedcopl_columns import PAPER_SETS
 from fedcopl_lab.paper.items._fedcopl_runs import FEDCOPL_CELLS, NOT_RUN
 from fedcopl_lab.paper.items._item import SEEDS, Cell, Drawing, Item, NotRun, Reads, ways_on_cards

@@ -1,120 +1,76 @@
 """A run is computed by one worker: leases are taken once, renewed, and lapse."""
 
-import json
 import os
-import socket
+import signal
 import subprocess
 import sys
 import threading
 
 import pytest
 import torch
+from filelock import Timeout
 
 from fedcopl_lab import FedCoPLError, configure
 from fedcopl_lab._identity import key_of
 from fedcopl_lab.engine import shard_of
-from fedcopl_lab.extras import cluster as _lease
-from fedcopl_lab.extras.cluster import holder_of, lease, run_claimed
+from fedcopl_lab.extras.cluster import lease, run_claimed
 from fedcopl_lab.store import Store
 
 QUICK = {"rounds": 1, "local_epochs": 1, "n_clients": 3, "dataset": "digits:240", "scheme": "iid"}
 
 
+HOLDER = """
+import sys
+from pathlib import Path
+from fedcopl_lab.extras.cluster import lease
+with lease(Path(sys.argv[1]), "run", 1.0):
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+
 @pytest.fixture
-def path(tmp_path):
-    """The lease's file."""
-    return tmp_path / ".leases" / "run.json"
+def holder(tmp_path):
+    """Another process that holds the lease until it reads a line."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
 
 
-def backdate(path, seconds):
-    """As if the holder had been silent for so long, on another machine."""
-    path.write_text(path.read_text().replace(socket.gethostname(), "another-machine"))
-    age = path.stat().st_mtime - seconds
-    os.utime(path, (age, age))
+def test_a_holder_keeps_it_for_longer_than_the_patience(tmp_path, holder):
+    assert lease(tmp_path, "run").pid == holder.pid
+    with pytest.raises(Timeout):
+        lease(tmp_path, "run", 1.0).acquire(timeout=2.0)
+    with lease(tmp_path, "another run", 1.0) as free:
+        assert free.pid == os.getpid()
 
 
-def test_one_of_many_gets_it(tmp_path):
-    start, got = threading.Barrier(16), []
+def test_a_silent_holder_loses_it_and_leaves_the_next_ones_alone(tmp_path, holder):
+    os.kill(holder.pid, signal.SIGSTOP)
+    with lease(tmp_path, "run", 1.0) as mine:
+        os.kill(holder.pid, signal.SIGCONT)
+        holder.communicate("go\n", timeout=60)
+        assert holder.returncode == 0
+        assert mine.pid == os.getpid()
+    assert mine.pid is None
 
-    def worker():
-        start.wait()
-        with lease(tmp_path, "run") as mine:
-            got.append(mine)
-            done.wait(10)
 
-    done = threading.Event()
-    workers = [threading.Thread(target=worker) for _ in range(16)]
-    for one in workers:
-        one.start()
-    while len(got) < 16:
-        done.wait(0.01)
-    done.set()
-    for one in workers:
-        one.join()
-    assert sorted(got) == [False] * 15 + [True]
-    assert holder_of(tmp_path, "run") == {}
+def test_a_dead_holder_of_this_machine_is_noticed_at_once(tmp_path, holder):
+    holder.kill()
+    holder.wait(60)
+    with lease(tmp_path, "run", 1000.0).acquire(timeout=30):
+        pass
     assert list((tmp_path / ".leases").iterdir()) == []
 
 
-def test_it_says_who_holds_it(tmp_path):
-    with lease(tmp_path, "run") as mine, lease(tmp_path, "run") as second, lease(tmp_path, "another run") as other:
-        assert (mine, second, other) == (True, False, True)
-        holder = holder_of(tmp_path, "run")
-        assert (holder["host"], holder["pid"]) == (socket.gethostname(), os.getpid())
-
-
-def test_a_silent_holder_loses_it_and_does_not_take_it_along(tmp_path, path):
-    with lease(tmp_path, "run", patience=1000.0):
-        backdate(path, 900)
-        with lease(tmp_path, "run", patience=1000.0) as too_early:
-            assert not too_early
-        backdate(path, 1200)
-        with lease(tmp_path, "run", patience=1000.0) as mine:
-            assert mine
-            taken = path.read_text()
-    assert "another-machine" not in taken
-    assert not path.exists()
-
-
-def test_the_former_holder_leaves_the_new_ones_lease_alone(tmp_path, path):
-    first = lease(tmp_path, "run", patience=1000.0)
-    first.__enter__()
-    backdate(path, 1200)
-    with lease(tmp_path, "run", patience=1000.0) as mine:
-        assert mine
-        first.__exit__(None, None, None)
-        assert holder_of(tmp_path, "run")["host"] == socket.gethostname()
-
-
-def test_a_damaged_lease_lapses_too(tmp_path, path):
-    path.parent.mkdir()
-    path.touch()
-    with lease(tmp_path, "run", patience=1000.0) as too_early:
-        assert not too_early
-    os.utime(path, (path.stat().st_mtime - 1200,) * 2)
-    with lease(tmp_path, "run", patience=1000.0) as mine:
-        assert mine
-
-
-def test_who_judged_an_old_lease_leaves_a_quicker_workers_fresh_one(tmp_path, path, monkeypatch):
-    old = lease(tmp_path, "run", patience=1000.0)
-    old.__enter__()
-    backdate(path, 1200)
-    judge = _lease._lapsed
-
-    def overtaken(path, patience):
-        judged = judge(path, patience)
-        monkeypatch.setattr(_lease, "_lapsed", judge)
-        quicker.__enter__()
-        return judged
-
-    quicker = lease(tmp_path, "run", patience=1000.0)
-    monkeypatch.setattr(_lease, "_lapsed", overtaken)
-    with lease(tmp_path, "run", patience=1000.0) as mine:
-        assert not mine
-        assert holder_of(tmp_path, "run")["host"] == socket.gethostname()
-    quicker.__exit__(None, None, None)
-    assert list(path.parent.iterdir()) == []
+def test_a_store_that_cannot_be_written(tmp_path):
+    (tmp_path / ".leases").touch()
+    with pytest.raises(FedCoPLError, match=r"cannot write to .*; make it writable"):
+        run_claimed(configure("smoke", method="PromptFL", **QUICK), tmp_path)
 
 
 def test_the_former_holder_of_a_run_leaves_newer_states(tmp_path):
@@ -125,32 +81,10 @@ def test_the_former_holder_of_a_run_leaves_newer_states(tmp_path):
     assert int(later.load_state()["value"]) == 3
 
 
-def test_a_holder_renews_it(tmp_path, path):
-    with lease(tmp_path, "run", patience=0.4):
-        old = path.stat().st_mtime_ns
-        waiting = threading.Event()
-        for _ in range(100):
-            waiting.wait(0.05)
-            if path.stat().st_mtime_ns > old:
-                break
-        assert path.stat().st_mtime_ns > old
-
-
-def test_a_dead_holder_of_this_machine_is_noticed_at_once(tmp_path, path):
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait(60)
-    with lease(tmp_path, "run"):
-        held = json.loads(path.read_text())
-    path.write_text(json.dumps(held | {"pid": ended.pid}))
-    with lease(tmp_path, "run") as mine:
-        assert mine
-
-
 def test_who_waits_gets_the_run_of_who_computes(tmp_path):
     config = configure("smoke", method="PromptFL", **QUICK)
     key = key_of(config)
-    with lease(tmp_path, key) as mine:
-        assert mine
+    with lease(tmp_path, key):
         waiter = threading.Thread(target=run_claimed, args=(config, tmp_path))
         waiter.start()
         waiter.join(0.3)
