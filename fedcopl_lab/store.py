@@ -185,7 +185,8 @@ class Run:
         return "complete" if self.complete else f"{self.rounds_done()} of {self.config.rounds} rounds stored"
 
     def _row_files(self) -> list[Path]:
-        return sorted(path for path in (self.path / "rounds").glob("[0-9]*.json") if path.stem.isdecimal())
+        files = (path for path in (self.path / "rounds").glob("[0-9]*.json") if path.stem.isdecimal())
+        return sorted(files, key=lambda path: int(path.stem))
 
     def _state_file(self, round_index: int) -> Path:
         return self.path / f"state-{round_index:04d}.safetensors"

@@ -11,7 +11,7 @@ from other_values import other_values
 from fedcopl_lab import FedCoPLError, PromptConfig, SageConfig, configure
 from fedcopl_lab._identity import _data_sha, key_of
 from fedcopl_lab.config import METHODS, PROFILES, SAGE_METHODS, STORED_NAMES, config_from, readers_of, run_key
-from fedcopl_lab.config._run_config import flat
+from fedcopl_lab.config._run_config import READ_WITH, flat
 from fedcopl_lab.data import read_manifest_table
 
 pytestmark = pytest.mark.usefixtures("as_installed")
@@ -39,6 +39,8 @@ def test_every_setting_changes_the_key_and_all_keys_differ(base):
             before, field, needed = type(base)._ADDED[name]
             value = before if values[name] != before else value
             reading = ({field: needed} if field else {}) | ({"fraction": 0.2} if needed == "quantity" else {})
+        if name in READ_WITH:
+            reading |= {READ_WITH[name][0]: READ_WITH[name][1][0], name: 0.2}
         own = config_from(base.as_dict() | reading)
         changed = config_from(base.as_dict() | reading | {name: value})
         assert key(changed) != key(own), name
@@ -48,7 +50,7 @@ def test_every_setting_changes_the_key_and_all_keys_differ(base):
 
 def test_a_stored_run_with_a_setting_that_nothing_read_can_be_opened():
     settings = PROMPT.as_dict()
-    assert config_from(settings | {"prox_mu": 9.0, "cache_votes": "sum"}) == PROMPT
+    assert config_from(settings | {"prox_mu": 9.0, "cache_votes": "sum", "fraction": 0.2, "epsilon": 1.0}) == PROMPT
     assert config_from(settings | {"method": "PromptProx", "prox_mu": 9.0}).prox_mu == 9.0
     with pytest.raises(FedCoPLError, match=r"kappa=9\.0 would change nothing in FedAvg"):
         config_from(SAGE.as_dict() | {"method": "FedAvg", "kappa": 9.0})

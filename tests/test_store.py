@@ -154,6 +154,14 @@ def test_what_a_run_shows(store):
     assert all(text in shown for text in ("complete", "3 rounds", "<td>q_conf</td>", CONFIG.label))
 
 
+def test_rounds_are_counted_beyond_four_digits(store):
+    with begun(store, config=configure("smoke", rounds=10_000)) as run:
+        for number in (9_999, 10_000):
+            run.commit(row_of(number), tensors_of(number), 0.5)
+        assert [row["round"] for row in run.records()] == [9_999, 10_000]
+        assert int(run.load_state()["round"]) == 10_000
+
+
 def test_a_run_under_way_shows_its_progress(store):
     with begun(store) as run:
         assert "0 of 3 rounds stored" in run._repr_html_()

@@ -35,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_profile(parser)
     parser.add_argument("--out", metavar="FOLDER", help="where to write (default: the package's paper/measured)")
-    adding = "keep what is there, add stored cells and seeds, name the rest"
+    adding = "keep what is there, add the cells of which all seeds are stored, name the rest"
     parser.add_argument("--add", action="store_true", help=adding)
     parser.add_argument("--device", default="cpu", help="where the runs were computed: cpu or cuda (default: cpu)")
     parser.set_defaults(command=export)
@@ -52,7 +52,8 @@ def export(options: argparse.Namespace) -> int:
     items = [item for item in ITEMS if item.reads != "nothing" and has_runs(item, profile)]
     tables = [collect(item, profile, store=store, partial=add, machine=machine) for item in items]
     if not any(any(table["key"]) for table in tables):
-        raise FedCoPLError(f"no run of profile {profile} is stored; run `fedcopl-lab reproduce --profile {profile}`")
+        way_out = f"run `fedcopl-lab reproduce --profile {profile} --seeds all`"
+        raise FedCoPLError(f"no cell of profile {profile} is stored at all its seeds; {way_out}")
     numbers = pd.concat([table for table in tables if len(table)])
     claims = verdicts(profile, store, machine=machine)
     elsewhere = pd.DataFrame({"key": []})

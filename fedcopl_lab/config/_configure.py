@@ -45,8 +45,8 @@ def configure(
             by flat name, such as ``fedmatch_helpers=3``.
 
     Raises:
-        FedCoPLError: an unknown profile, method or setting, one that would change nothing in the method, or a value
-            outside its range.
+        FedCoPLError: an unknown profile, method or setting, one that would change nothing in the method (a labeller's
+            are taken beside any labeller, so that one sweep can compare them), or a value outside its range.
 
     >>> configure("smoke", method="PromptFL", labeller="CoPL").aggregate
     'both'
@@ -90,6 +90,16 @@ def config_from(settings: Mapping[str, Any]) -> RunConfig:
     return from_stored(SageConfig if settings_like(str(method)) in SAGE_METHODS else PromptConfig, settings)
 
 
+def check_registered(method: str) -> None:
+    """Refuse a method that only a stored run, or another process, knows."""
+    here = method in REGISTERED and REGISTERED[method].known_here
+    if not here and method not in (*presets.METHODS, *SAGE_METHODS):
+        raise FedCoPLError(
+            f"method={method!r} is not registered in this process; import the module that calls "
+            "lab.methods.register (--plugin MODULE on the command line), or pass jobs=1 to lab.sweep in a notebook"
+        )
+
+
 def setting_names(kind: type[RunConfig] | None = None) -> set[str]:
     """The flat names of every setting of that kind of run; None: of any kind."""
     return {name for one in ((PromptConfig, SageConfig) if kind is None else (kind,)) for name in flat_defaults(one)}
@@ -123,6 +133,8 @@ def _sage_preset(name: str, method: str, mode: str, changes: Mapping[str, Any]) 
     if changes.get("scheme") == "iid":
         preset["alpha"] = None
     if changes.get("label_fraction") is not None:  # a share takes the place of the profile's number per class
+        if changes.get("labelled_per_class") is not None:
+            raise FedCoPLError("label_fraction beside labelled_per_class would change nothing; give one of the two")
         preset["labelled_per_class"] = None
     preset |= changes
     if any(preset.get(setting, needed) != needed for setting, needed in TOGETHER.items()):

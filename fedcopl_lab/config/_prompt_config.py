@@ -18,9 +18,6 @@ Labeller = Literal["none", "FPL", "CPL", "CoPL", "UPL", "true"]
 CountNoise = Literal["none", "laplace", "gaussian", "half", "uniform", "shuffled"]
 TestSplit = Literal["own_masks", "same_proportions", "independent"]
 
-PRIVATE_NOISE = ("laplace", "gaussian")
-"""Kinds of count noise that have a privacy budget ε."""
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PromptConfig(RunConfig):
@@ -131,6 +128,7 @@ class PromptConfig(RunConfig):
         return {name: getattr(self, name) for name in same} | own
 
     def _rules(self) -> Rules:
+        yield from super()._rules()
         zero_shot, noisy = self.method == "zero-shot", self.count_noise != "none"
         yield "rounds", (self.rounds == 0) == zero_shot, "0 for zero-shot and at least 1 for a method that trains"
         labellers = "none for zero-shot, and FPL, CPL, CoPL, UPL or true for a method that trains"
@@ -143,15 +141,8 @@ class PromptConfig(RunConfig):
         yield "aggregate", sent, "text with FedCOF, whose classifier is made of what all clients send"
         prompted = self.modalities != "visual" or self.visual_depth != 0
         yield "visual_depth", prompted, "1 or more where visual prompts alone are trained"
-        for name, reader in (("beta", "dirichlet"), ("fraction", "quantity")):
-            read = self.scheme == reader
-            expected = f"{'a number' if read else 'None'} with scheme={self.scheme!r}"
-            yield name, (getattr(self, name) is not None) == read, expected
         alone = "1 with momentum_state='shared', where one buffer goes from client to client"
         yield "clients_per_forward", self.clients_per_forward == 1 or self.momentum_state != "shared", alone
-        private = self.count_noise in PRIVATE_NOISE
-        budget = f"{'a number' if private else 'None'} with count_noise={self.count_noise!r}"
-        yield "epsilon", (self.epsilon is not None) == private, budget
         uploads = "none with a labeller whose clients upload no counts"
         yield "count_noise", not noisy or self.labeller in ("CoPL", "true"), uploads
         unused = "none with allocation='none', which does not use the counts"

@@ -43,6 +43,14 @@ READERS: Mapping[str, tuple[str, ...]] = {
 }
 """Setting, or first word of several, that some methods have no use for -> the methods that read it."""
 
+READ_WITH: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "alpha": ("scheme", ("pairwise_balanced", "dirichlet")),
+    "beta": ("scheme", ("dirichlet",)),
+    "fraction": ("scheme", ("quantity",)),
+    "epsilon": ("count_noise", ("laplace", "gaussian")),
+}
+"""Setting -> the other setting that it belongs to, and at which values of it a run has it; else it is None."""
+
 _TODAY = {stored: name for name, stored in STORED_NAMES.items()}
 Rules = Iterator[tuple[str, bool, str]]
 _Config = TypeVar("_Config", bound="RunConfig")
@@ -99,7 +107,10 @@ class RunConfig:
 
     def _rules(self) -> Rules:
         """What single ranges cannot say: a setting, whether it is right beside the others, and what would be."""
-        return iter(())
+        for name, (field, values) in READ_WITH.items():
+            if name in vars(self):
+                read, there = getattr(self, field) in values, getattr(self, name) is not None
+                yield name, there == read, f"{'a number' if read else 'None'} with {field}={getattr(self, field)!r}"
 
     @property
     def clients_per_round(self) -> int:
@@ -179,6 +190,9 @@ def from_stored(kind: type[_Config], settings: Mapping[str, Any]) -> _Config:
     every = {name: before for name, (before, *_) in kind._ADDED.items()} | dict(settings)
     once_accepted = {name for name in every if name.startswith(("prox_", "cache_", "ot_"))}  # in any method's run
     dropped = {name for name in once_accepted if not is_read(name, str(every.get("method")))}
+    for name, (field, values) in READ_WITH.items():
+        if name in every and every.get(field, values[0]) not in values:
+            every[name] = None
     return from_flat(kind, {name: value for name, value in every.items() if name not in dropped})
 
 

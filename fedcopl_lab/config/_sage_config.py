@@ -222,13 +222,10 @@ class SageConfig(RunConfig):
         return max(2 * self.rounds // 5, 1) if self.fedloke.ramp is None else self.fedloke.ramp
 
     def _rules(self) -> Rules:
+        yield from super()._rules()
         yield "rounds", self.rounds > 0, "a whole number, 1 or more"
         right = isinstance(self.width, float) and self.width > 0 and (self.width * STEM_CHANNELS).is_integer()
         yield "width", right, f"a multiple of 1/{STEM_CHANNELS} above 0, such as 4"
-        if self.scheme == "iid":
-            yield "alpha", self.alpha is None, "None with scheme='iid'"
-        else:
-            yield "alpha", self.alpha is not None, "a positive concentration"
         for name, needed in TOGETHER.items():
             alone = self.clients_per_forward == 1 or getattr(self, name) == needed
             yield "clients_per_forward", alone, f"1 with another {name} than {needed!r}"

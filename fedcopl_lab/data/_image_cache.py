@@ -158,7 +158,7 @@ def _build(source: ImageSource, target: Path, shape: Shape, workers: int, progre
         rest = f"; and {len(broken) - _NAMES_SHOWN} more" if len(broken) > _NAMES_SHOWN else ""
         raise FedCoPLError(
             f"{len(broken)} of {shape[0]} images in {source.root} cannot be read: {shown}{rest}; put these files back "
-            "(`fedcopl-lab data verify` names them all) and load again: the others are kept"
+            "and load again: the others are kept"
         )
     with open(target / "pixels.u8", "r+b") as file:
         os.fsync(file.fileno())

@@ -22,7 +22,7 @@ from fedcopl_lab._files import read_json, read_tensors, tensor_bytes, to_json, w
 from fedcopl_lab.config import PromptConfig, configure
 from fedcopl_lab.data import fedcopl_shards, load_dataset, read_manifest_table
 from fedcopl_lab.engine import check_device, environment
-from fedcopl_lab.methods import LabelPhase, StoredFeatures, count_right, make_labels
+from fedcopl_lab.methods import LabelPhase, StoredFeatures, count_right, make_labels, stream_seed
 from fedcopl_lab.models import load_clip
 from fedcopl_lab.steps import template_features
 
@@ -95,7 +95,7 @@ class FeaturePack(StoredFeatures):
         """
         config = config or self.configure()
         scores, true = self._of_clients(config)
-        return make_labels(scores, config, n_train=len(self.train), phase=0, seed=config.seed, true_labels=true)
+        return make_labels(scores, config, n_train=len(self.train), phase=0, seed=stream_seed(config), true_labels=true)
 
     def table(
         self, labellers: Sequence[str] = ("FPL", "CPL", "CoPL"), seeds: Sequence[int] = (0, 1, 2), **settings: Any

@@ -13,7 +13,7 @@ from fedcopl_lab._errors import FedCoPLError, StoreError
 from fedcopl_lab._files import write_atomic
 from fedcopl_lab.store import Run, Store
 
-_NAME = re.compile(r"(\w[\w.-]{0,99})/((config|environment|seconds|split|result)\.json|rounds/\d{4}\.json)")
+_NAME = re.compile(r"(\w[\w.-]{0,99})/((config|environment|seconds|split|result)\.json|rounds/\d{4,}\.json)")
 
 
 def write_archive(path: Path | str, runs: Sequence[Run]) -> list[str]:

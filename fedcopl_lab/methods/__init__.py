@@ -2,7 +2,7 @@
 
 from fedcopl_lab.methods._batches import VIEWS_AT_ONCE, Batch
 from fedcopl_lab.methods._label_phase import LabelPhase, phase_counts
-from fedcopl_lab.methods._labels import copl, cpl, filter_all, fpl, make_labels, oracle, upl
+from fedcopl_lab.methods._labels import copl, cpl, filter_all, fpl, make_labels, oracle, stream_seed, upl
 from fedcopl_lab.methods._method import Method, RoundResult, State
 from fedcopl_lab.methods._predicting import ClientModels, predict_images
 from fedcopl_lab.methods._prompt_recipes import PROMPT_RECIPES, PromptRecipe
@@ -30,4 +30,4 @@ __all__ = ["IMAGES_PER_FORWARD", "PROMPT_RECIPES", "RECIPES", "VIEWS_AT_ONCE", "
            "RoundResult", "SageClient", "SageServer", "SemiMethod", "SemiSetting", "SemiState", "State",
            "StoredFeatures", "Team", "ZeroShot", "copied", "copl", "count_right", "cpl", "exact_convolutions",
            "filter_all", "fpl", "label_quality", "make_labels", "open_method", "oracle", "phase_counts", "pool_steps",
-           "predict_images", "read_features", "register", "saturation", "upl"]  # fmt: skip
+           "predict_images", "read_features", "register", "saturation", "stream_seed", "upl"]  # fmt: skip

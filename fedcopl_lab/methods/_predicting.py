@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fedcopl_lab._card import tf32_in
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig
+from fedcopl_lab.config import PromptConfig, RunConfig, SageConfig, check_registered
 from fedcopl_lab.data import Shard, check_pixels
 from fedcopl_lab.methods._prompt_setting import PromptSetting
 from fedcopl_lab.methods._prompt_state import FederationState
@@ -174,10 +174,15 @@ def predict_images(
         split: its stored split; None draws it again. Only pFedPrompt's cache reads the client's images.
 
     Raises:
-        FedCoPLError: no such client, or images of another size or type.
+        FedCoPLError: no such client, images of another size or type, or a method that is not registered here.
     """
+    check_registered(config.method)
     if not 0 <= client < config.n_clients:
         raise FedCoPLError(f"client={client} does not exist; expected 0 to {config.n_clients - 1}")
+    if not isinstance(images, Tensor):
+        raise FedCoPLError(f"images are a {type(images).__name__}; give a tensor, such as torch.from_numpy(images)")
+    if not len(images):
+        return torch.zeros(0, dtype=torch.long)
     if isinstance(config, SageConfig):
         return _predict_with_model(config, tensors, images, client, split)
     if not isinstance(config, PromptConfig):

@@ -12,6 +12,7 @@ from fedcopl_lab.config import (
     Registered,
     RunConfig,
     SageConfig,
+    check_registered,
     configure,
 )
 from fedcopl_lab.methods._prompt_recipes import PROMPT_RECIPES, PromptRecipe
@@ -31,12 +32,7 @@ def open_method(config: RunConfig, split: dict[str, Any] | None = None) -> Promp
         config: from :func:`fedcopl_lab.configure`.
         split: a stored split to take instead of drawing one.
     """
-    known = (*PROMPT_RECIPES, *RECIPES, *METHODS)
-    if config.method not in known:  # read from the store, or sent to a process that did not import it
-        raise FedCoPLError(
-            f"method={config.method!r} is not registered in this process; import the module that calls "
-            "lab.methods.register (--plugin MODULE on the command line), or pass jobs=1 to lab.sweep in a notebook"
-        )
+    check_registered(config.method)
     if isinstance(config, PromptConfig):
         setting = PromptSetting.of(config, split)
         return ZeroShot(setting) if config.method == "zero-shot" else PromptMethod(setting)

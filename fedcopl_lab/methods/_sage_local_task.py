@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -81,7 +82,7 @@ class LocalTask:
         config, self.client, self.round = setting.config, client, round_index
         self.start = start | own_statistics(memory or {})
         shape = (setting.dataset.n_classes, config.channels, config.bn_momentum, config.device, config.channels_last)
-        self.model, self.global_model = _shared_models(*shape, compiled=config.compile)
+        self.model, self.global_model = _shared_models(*shape, compiled=config.compile, thread=get_ident())
         self._load_start()
         self.models: dict[str, nn.Module] = {}
         self.optimisers: dict[str, torch.optim.Optimizer] = {}
@@ -174,9 +175,9 @@ class LocalTask:
 
     def sgd(self, parameters: Any, lr: float | None = None) -> torch.optim.SGD:
         """An optimiser with the run's settings; ``lr`` in place of the round's."""
-        config = self.config
+        config, lr = self.config, self.lr if lr is None else lr
         return torch.optim.SGD(
-            parameters, lr=lr or self.lr, momentum=config.momentum, weight_decay=config.weight_decay, fused=True
+            parameters, lr=lr, momentum=config.momentum, weight_decay=config.weight_decay, fused=True
         )
 
     def scores(
@@ -291,8 +292,8 @@ def own_statistics(memory: Mapping[str, Tensor]) -> Tensors:
 
 
 @lru_cache(maxsize=1)  # a process works through runs of one shape after the other
-def _shared_models(*shape: Any, compiled: bool) -> tuple[ResNet8, ResNet8]:
-    """Two models whose values every task overwrites, since making one is slow; two tasks must not run in turns."""
+def _shared_models(*shape: Any, compiled: bool, thread: int) -> tuple[ResNet8, ResNet8]:
+    """A thread's two models, whose values every task overwrites, since making one is slow; no two tasks in turns."""
     models = blank_copy(*shape), blank_copy(*shape).requires_grad_(False)
     if compiled:
         for model in models:

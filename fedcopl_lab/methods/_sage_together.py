@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -246,8 +247,8 @@ class Team:
         own, n = [task.all_models for task in self.tasks], len(self.tasks)
         self._stacked = {name for name, model in self.models.items() if isinstance(model, ResNet8)}
         self._stacked -= {name for name in self._stacked if any(name not in one for one in own)}
-        config = self.tasks[0].config
-        how, n_classes = (config.compile, config.device, config.channels_last), self.tasks[0].setting.dataset.n_classes
+        config, n_classes = self.tasks[0].config, self.tasks[0].setting.dataset.n_classes
+        how = get_ident(), config.compile, config.device, config.channels_last
         stacked: dict[int, nn.Parameter] = {}  # by the identity of a client's
         for place, name in enumerate(sorted(self._stacked)):
             stack = _shared_stack(place, *how, n, n_classes, config.channels, config.bn_momentum)
@@ -317,13 +318,12 @@ def _step_where(wanted: Sequence[Tensor], optimiser: Optimizer) -> None:
 def _scores(model: nn.Module, parameters: Mapping[str, Tensor], images: Tensor) -> Tensor:
     """Scores with other parameters, in float32; running statistics are updated in copies alone."""
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    logits: Tensor = functional_call(model, {**parameters, **buffers}, (images,))
-    return logits
+    return cast(Tensor, functional_call(model, {**parameters, **buffers}, (images,)))
 
 
 @lru_cache(maxsize=6)  # a process works through runs of one shape after the other
-def _shared_stack(place: int, compiled: bool, device: str, channels_last: bool, *shape: Any) -> Any:
-    """A model whose values every round overwrites; ``place`` tells those of one round apart."""
+def _shared_stack(place: int, thread: int, compiled: bool, device: str, channels_last: bool, *shape: Any) -> Any:
+    """A thread's model, whose values every round overwrites; ``place`` tells those of one round apart."""
     stack = placed(StackedResNet8(*shape), device, channels_last)
     if compiled:
         stack.compile()

@@ -2,15 +2,16 @@
 
 import ast
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
-from fedcopl_lab._errors import FedCoPLError, check_columns
+from fedcopl_lab._errors import FedCoPLError, check_choice, check_columns
 from fedcopl_lab.paper._evidence import Evidence, Named, NotTestedError, RegimeNotReachedError, Settings, joined
 from fedcopl_lab.paper._gates import sentences
 from fedcopl_lab.paper._intervals import columns_of
@@ -33,6 +34,7 @@ RULES = ("difference", "every_case", "equivalence", "no_worse", "trend", "range"
 """The rules that a line may name; see docs/claims.md."""
 
 Line = Mapping[str, str]
+_T = TypeVar("_T")
 _NAMED_AT_MOST = 6
 
 
@@ -70,7 +72,7 @@ def judge(
         texts = lines.astype(object).where(lines.notna(), "").astype(str)
         told = [{str(name): str(value) for name, value in line.items()} for line in texts.to_dict("records")]
         judged, runs = _where_reached(told, evidence, functions)
-        stated = float(told[0].get("effect") or "nan")
+        stated = _number(told[0], "effect", math.nan)
         effect = stated if printed is None else printed.get((int(told[0]["number"]), judged.shown), math.nan)
         excludes = "" if math.isnan(effect + judged.low) else "no" if judged.low <= effect <= judged.high else "yes"
         keys = "" if judged.verdict == "not tested" else " ".join(sorted(runs.keys))
@@ -136,30 +138,47 @@ def _judge_lines(lines: Sequence[Line], runs: Evidence) -> Judgement:
     notes: list[str] = []
     for (rule, part), group in groupby(lines, key=lambda line: (line["rule"], line.get("part", ""))):
         own = list(group)
+        check_choice("rule", rule, RULES)
         if rule == "note":
             notes += [_note(line, runs) for line in own]
+        elif rule == "range":
+            for line in own:
+                _add(parts, {joined(part, name): one for name, one in _ranges(line, runs).items()})
         elif part == "row":
             one_row = {row: partial(_judge_cells, rule, own, runs, row) for row in _named(own[0]["rows"], runs)}
-            parts |= runs.cells(one_row, int(own[0].get("least") or 1))
-        elif rule == "range":
-            parts |= {joined(part, name): one for line in own for name, one in _ranges(line, runs).items()}
-        elif rule in RULES:
-            parts[part] = _judge_cells(rule, own, runs)
+            _add(parts, runs.cells(one_row, _number(own[0], "least", 1)))
         else:
-            raise FedCoPLError(f"rule={rule!r} is not valid; expected one of {', '.join(RULES)}")
+            _add(parts, {part: _judge_cells(rule, own, runs)})
     judged = judge_parts(parts) if len(parts) != 1 else next(iter(parts.values()))
     return judged.with_notes(*notes)
 
 
+def _add(found: dict[str, _T], more: Mapping[str, _T]) -> None:
+    """Take in further parts or cells of a claim, none under the name of another."""
+    if twice := ", ".join(map(repr, found.keys() & more.keys())):
+        raise FedCoPLError(f"two lines of a claim give the part or cell {twice}; name each in part, rows or columns")
+    found.update(more)
+
+
+def _number(line: Line, name: str, default: float) -> Any:
+    """What a line says of a number, as the default's type."""
+    try:
+        return type(default)(line.get(name) or default)
+    except ValueError as error:
+        raise FedCoPLError(f"{name}={line[name]!r} is no number; expected one such as {default}") from error
+
+
 def _judge_cells(rule: str, lines: Sequence[Line], runs: Evidence, only: str = "") -> Judgement:
-    scale, unit = float(lines[0].get("scale") or 1), lines[0].get("unit") or "points"
-    margin = float(lines[0].get("margin") or MARGIN)
+    scale, unit = _number(lines[0], "scale", 1.0), lines[0].get("unit") or "points"
+    margin = _number(lines[0], "margin", MARGIN)
     if rule == "trend":
         if len(lines) > 1 or (lines[0].get("rows") and not only):
             raise FedCoPLError("rule='trend' takes one line and one row; part='row' makes a part of each row")
         return judge_difference(scale * _trend(lines[0], runs, only), unit)
-    wanted = {name: compute for line in lines for name, compute in _cells(line, runs, only).items()}
-    found = runs.cells(wanted, 1 if only else int(lines[0].get("least") or 1))
+    wanted: dict[str, Callable[[], pd.Series]] = {}
+    for line in lines:
+        _add(wanted, _cells(line, runs, only))
+    found = runs.cells(wanted, 1 if only else _number(lines[0], "least", 1))
     if rule == "every_case":
         return judge_every_case({name: scale * values for name, values in found.items()}, unit)
     values = scale * pooled(found)
@@ -199,12 +218,15 @@ def _trend(line: Line, runs: Evidence, only: str) -> pd.Series:
 
 def _ranges(line: Line, runs: Evidence) -> dict[str, Judgement]:
     """Column -> how much the best of the levels is ahead of the worst."""
-    if unread := [name for name in ("rows", "other", "least") if line.get(name)]:
+    by_row = ["part=row"] if line.get("part") == "row" else []
+    if unread := [name for name in ("rows", "other", "least") if line.get(name)] + by_row:
         raise FedCoPLError(f"rule='range' does not read {', '.join(unread)}; name the run in own and columns")
-    field, _, levels = line["levels"].partition("=")
-    values, unit = [ast.literal_eval(level) for level in levels.split()], line.get("unit") or "points"
-    read, own, scale = runs.read(line["read"]), _settings(line.get("own", "")), float(line.get("scale") or 1)
-    margin = float(line.get("margin") or MARGIN)
+    field, _, levels = line.get("levels", "").partition("=")
+    if not levels:
+        raise FedCoPLError("rule='range' needs levels, a setting and its values, such as alpha=0.1 1.0")
+    values, unit = list(map(_value, levels.split())), line.get("unit") or "points"
+    read, own, scale = runs.read(line["read"]), _settings(line.get("own", "")), _number(line, "scale", 1.0)
+    margin = _number(line, "margin", MARGIN)
 
     def of(there: Settings) -> Judgement:
         table = scale * runs.sweep(read, field, values, least=len(values), **{**own, **there})
@@ -218,8 +240,8 @@ def _note(line: Line, runs: Evidence) -> str:
     """The text with the mean over cells and seeds; empty where ``least`` is 0 and no cell is there."""
     if not line["read"]:
         return line["text"]
-    found = runs.cells(_cells(line, runs), int(line.get("least") or 1))
-    return line["text"].format(float(line.get("scale") or 1) * float(pooled(found).mean())) if found else ""
+    found = runs.cells(_cells(line, runs), _number(line, "least", 1))
+    return line["text"].format(_number(line, "scale", 1.0) * float(pooled(found).mean())) if found else ""
 
 
 def _named(text: str, runs: Evidence) -> Named:
@@ -236,12 +258,17 @@ def _named(text: str, runs: Evidence) -> Named:
 def _settings(text: str) -> Settings:
     """``"method=A, beta=0.1, q_conf=None"`` -> a dictionary; what is no Python literal is text."""
     found = {}
-    for part in filter(None, text.split(", ")):
+    for part in filter(None, re.split(r",\s*", text)):
         name, equals, value = part.partition("=")
         if not equals:
             raise FedCoPLError(f"{text!r} is no name of rows or columns and no settings such as method=A, beta=0.1")
-        try:
-            found[name] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            found[name] = value
+        found[name] = _value(value)
     return found
+
+
+def _value(text: str) -> Any:
+    """A Python literal, or else the text itself."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

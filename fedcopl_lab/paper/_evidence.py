@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Self, TypeVar
 
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from fedcopl_lab._errors import FedCoPLError, check_columns
 from fedcopl_lab.paper._intervals import columns_of, with_image_error
@@ -251,6 +252,9 @@ class TidyRows(Evidence):
 
     def __init__(self, numbers: pd.DataFrame) -> None:
         check_columns("numbers", ("seed", "metric", "value"), numbers, "expected seed, metric and value")
+        if not is_numeric_dtype(numbers["value"]):
+            word = numbers[pd.to_numeric(numbers["value"], errors="coerce").isna() & numbers["value"].notna()].iloc[0]
+            raise FedCoPLError(f"{word['metric']}={word['value']!r} at seed {word['seed']} is no number")
         super().__init__(sorted(numbers["seed"].unique().tolist()))
         self._numbers = numbers
 
@@ -268,7 +272,10 @@ class TidyRows(Evidence):
         for name, value in settings.items():
             if name not in lines:
                 raise FedCoPLError(f"the numbers have no column {name!r}; they have {', '.join(lines.columns)}")
-            lines = lines[lines[name].isna() if value is None else lines[name] == value]
+            same = lines[name].isna() if value is None else lines[name] == value
+            lines = lines[
+                same if same.any() else lines[name].astype(str) == str(value)
+            ]  # numbers beside words are text
         if lines["metric"].duplicated().any():
             raise FedCoPLError(f"several lines at seed {seed} have {self.named(settings)}; name more settings")
         return "", (dict(zip(lines["metric"], lines["value"], strict=True)) if len(lines) else None)

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from fedcopl_lab._errors import FedCoPLError
-from fedcopl_lab.config import PromptConfig, SageConfig, configure
+from fedcopl_lab.config import PromptConfig, SageConfig, check_registered, configure
 from fedcopl_lab.methods import RECIPES, LocalTask, PromptSetting, SemiSetting, SemiState
 from fedcopl_lab.store import Run
 
@@ -139,6 +139,7 @@ class WeakViewScores:
             FedCoPLError: a run of another kind or not complete, or no such client.
         """
         config = run.config
+        check_registered(config.method)
         if not isinstance(config, SageConfig) or not RECIPES[config.method].uses_global:
             raise FedCoPLError(f"{config.label} has no global model beside the local one; pass a run of SAGE")
         if not run.complete or not 0 <= client < config.n_clients:
@@ -147,7 +148,8 @@ class WeakViewScores:
                                f"client={client} of a run that {told} complete was asked for")  # fmt: skip
         setting = SemiSetting.of(config, run.split)
         state = SemiState.from_tensors(run.load_state(), config.device)
-        noted = LocalTask(setting, RECIPES[config.method], client, state.round, state.model).run().noted
+        memory = state.memories.get(client)
+        noted = LocalTask(setting, RECIPES[config.method], client, state.round, state.model, memory=memory).run().noted
         assert noted is not None
         assert noted.global_ is not None
         places = setting.pool(client)[noted.places]

@@ -102,7 +102,7 @@ def zero_shot_runs(beta: float) -> None:
 
 def test_an_export_into_an_empty_folder_holds_what_is_stored_and_names_the_rest(tmp_path, capsys, small_export):
     assert main(["export", "--add", "--out", str(tmp_path)]) == 2
-    assert "no run of profile smoke is stored" in capsys.readouterr().err
+    assert "no cell of profile smoke is stored at all its seeds" in capsys.readouterr().err
     zero_shot_runs(beta=0.1)
     assert main(["export", "--add", "--out", str(tmp_path)]) == 0
     numbers = pd.read_csv(tmp_path / "smoke.csv")

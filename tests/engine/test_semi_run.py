@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,15 @@ def test_the_log_of_the_global_model_changes_no_number(tmp_path):
     assert all(torch.equal(v, bare.load_state()[n]) for n, v in logged.load_state().items())
 
 
+@pytest.mark.parametrize("together", [1, 4])
+def test_runs_in_two_threads_are_those_of_one_after_the_other(tmp_path, together):
+    configs = [config_of(seed=seed, clients_per_forward=together) for seed in (0, 1)]
+    with ThreadPoolExecutor(2) as pool:
+        beside = list(pool.map(lambda config: lab.run(config, Store(tmp_path / "threads"), progress=False), configs))
+    for config, run in zip(configs, beside, strict=True):
+        assert run.records() == lab.run(config, Store(tmp_path / "alone"), progress=False).records()
+
+
 def test_how_many_images_the_log_reads_changes_no_model(tmp_path):
     few, none = (lab.run(config_of(n_probe=n), Store(tmp_path), progress=False) for n in (20, 0))
     assert all(torch.equal(v, none.load_state()[n]) for n, v in few.load_state().items())
@@ -86,5 +96,8 @@ def test_a_stored_run_predicts_as_it_was_tested(tmp_path, changes):
         run.predict(torch.zeros(1, 3, 9, 9, dtype=torch.uint8))
     with pytest.raises(lab.FedCoPLError, match="client=20 does not exist; expected 0 to 19"):
         run.predict(images, 20)
+    with pytest.raises(lab.FedCoPLError, match="images are a ndarray; give a tensor"):
+        run.predict(images.numpy())
+    assert run.predict(images[:0]).tolist() == []
     with pytest.raises(lab.FedCoPLError, match="trains a model, not prompts; load_state"):
         run.load_prompts()

@@ -65,6 +65,12 @@ def test_a_replay_is_the_first_label_phase_of_the_run(folder, skew, labeller):
         assert torch.equal(mine.labels, other.labels)
 
 
+def test_a_replay_uploads_the_counts_of_the_run(folder, tmp_path):
+    config = lab.configure("smoke", seed=3, seed_scope="prompts", count_noise="laplace", epsilon=0.3, rounds=1)
+    run = lab.run(config, lab.store.Store(tmp_path), progress=False)
+    assert lab.load_features(folder).label_phase(config).quota.tolist() == run.records()[0]["labels"]["quota"]
+
+
 @pytest.mark.parametrize(
     "settings",
     [

@@ -133,6 +133,10 @@ def test_a_stored_run_of_an_unknown_method_can_be_listed_but_not_run(store, monk
     assert lab.runs(store, q_conf=None).empty, "a setting of the other paper's runs"
     assert Run(done.path).config.method == "Mine"
     with pytest.raises(FedCoPLError, match="'Mine' is not registered in this process; import the module"):
+        Run(done.path).predict(torch.zeros(1, 3, 8, 8, dtype=torch.uint8))
+    with pytest.raises(FedCoPLError, match="'Mine' is not registered in this process; import the module"):
+        lab.widgets.WeakViewScores.of(Run(done.path))
+    with pytest.raises(FedCoPLError, match="'Mine' is not registered in this process; import the module"):
         lab.round(Run(done.path).config)
 
 

@@ -1,5 +1,6 @@
 """One client's round against a loop written out."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -78,6 +79,22 @@ def test_a_round_is_the_loop_written_out(method, channels_last, some_rounds):
         assert torch.allclose(value, expected[name], atol=2e-5), name
     assert update.n_steps == 7
     assert len(update.noted) == 7 * 16
+
+
+def test_threads_have_models_of_their_own():
+    def models():
+        task = task_of(config_of())
+        return task.model, task.global_model
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(models).result()
+    assert not {*map(id, other)} & {*map(id, models())}
+
+
+def test_a_learning_rate_of_zero_is_zero():
+    task = task_of(config_of())
+    rates = [task.sgd(task.model.parameters(), lr).param_groups[0]["lr"] for lr in (None, 0.0, 0.3)]
+    assert rates == [task.lr, 0.0, 0.3]
 
 
 @pytest.mark.parametrize("method", ["SAGE", "FedDure", "FedMatch"])

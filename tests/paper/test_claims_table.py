@@ -129,7 +129,7 @@ def test_what_is_missing_is_not_tested_and_said():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ({"rule": "vote", "own": "method=A, depth=2"}, "rule='vote' is not valid; expected one of difference, every_"),
+        ({"rule": "vote", "own": "method=A, depth=2"}, "rule='vote' is unknown; choose one of difference, every_"),
         ({"rule": "difference", "own": "A"}, "'A' is no name of rows or columns and no settings"),
         ({"rule": "difference", "own": "method=A"}, "several lines at seed 0 have method=A; name more settings"),
         ({"rule": "difference", "own": "width=3"}, "the numbers have no column 'width'"),
@@ -140,6 +140,11 @@ def test_what_is_missing_is_not_tested_and_said():
             "takes one line and one row",
         ),
         ({"rule": "range", "rows": "method=A", "levels": "depth=2 4"}, "does not read rows; name the run in own"),
+        ({"rule": "range", "part": "row", "levels": "depth=2 4"}, "rule='range' does not read part=row"),
+        ({"rule": "range", "own": "method=A"}, "rule='range' needs levels, a setting and its values"),
+        ({"rule": "rang", "part": "row", "rows": "method=A"}, "rule='rang' is unknown"),
+        ({"rule": "no_worse", "own": "method=A, depth=2", "margin": "small"}, "margin='small' is no number"),
+        ({"rule": "difference", "own": "method=A, depth=2", "effect": "large"}, "effect='large' is no number"),
     ],
 )
 def test_a_line_that_cannot_be_read_is_refused(line, message):
@@ -147,7 +152,30 @@ def test_a_line_that_cannot_be_read_is_refused(line, message):
         verdict_of(**line)
 
 
+@pytest.mark.parametrize("rules", [("every_case", "every_case"), ("difference", "no_worse"), ("range", "range")])
+def test_no_line_of_a_claim_takes_the_place_of_another(rules):
+    shared = {"number": 1, "claim": "A leads", "read": "accuracy", "own": "method=A"}
+    lines = [shared | ({"rule": rule, "levels": "depth=2 4"} if rule == "range" else
+                       {"rule": rule, "own": "method=A, depth=2", "other": f"method={other}, depth=2"})
+             for rule, other in zip(rules, "BC", strict=True)]  # fmt: skip
+    with pytest.raises(FedCoPLError, match="two lines of a claim give the part or cell ''; name each in part, rows"):
+        judge(pd.DataFrame(lines).fillna(""), TidyRows(ROWS))
+    for line, name in zip(lines, ("against B", "against C"), strict=True):
+        line["part"] = name
+    assert "against C" in judge(pd.DataFrame(lines).fillna(""), TidyRows(ROWS)).iloc[0]["note"]
+
+
+def test_numbers_beside_words_are_found_and_words_are_levels():
+    mixed = ROWS.assign(split=[["0.1", "iid"][depth == 2] for depth in ROWS["depth"]]).drop(columns="depth")
+    judged = verdict_of(mixed, rule="every_case", own="method=A,split=0.1", other="method=B, split=0.1")
+    assert (judged["verdict"], judged["note"]) == ("holds", NO_WIDTH)
+    levels = verdict_of(mixed, rule="range", own="method=A", levels="split=0.1 iid", margin="0.5")
+    assert "Best at 0.1, worst at iid, of 2 values." in levels["note"]
+
+
 def test_tables_without_their_columns_are_refused():
+    with pytest.raises(FedCoPLError, match="accuracy='high' at seed 0 is no number"):
+        TidyRows(ROWS.astype({"value": object}).assign(value=["high", *ROWS["value"][1:]]))
     with pytest.raises(FedCoPLError, match="the claims lack the columns number, rule"):
         judge(pd.DataFrame({"claim": ["a"], "read": ["accuracy"]}), TidyRows(ROWS))
     with pytest.raises(FedCoPLError, match="the numbers lack the columns seed"):

@@ -68,6 +68,7 @@ def test_seeds_that_are_asked_for_limit_a_cells_own():
     cell = next(cell for cell in one.cells("smoke") if cell.series == "SAGE")
     assert one.seeds_of(cell, (1, 3, 7)) == (1, 3)
     assert one.seeds_of(cell, (7,)) == (0,)
+    assert one.seeds_of(replace(cell, seeds=None), (7, 3, 7)) == (7, 3), "a seed that is asked for twice comes once"
     assert one.seeds_of(cell, (0,)) == (0,)
 
 

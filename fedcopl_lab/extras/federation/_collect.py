@@ -60,7 +60,7 @@ class FromJournals(Exchange):
     def ask(self, letters: Mapping[int, Letter], expected: Expected) -> dict[int, Answer]:
         """See :class:`fedcopl_lab.methods.Exchange`."""
         answers = {}
-        for client, letter in letters.items():
+        for client, letter in sorted(letters.items()):
             journal = self.clients[client].kept
             assert isinstance(journal, Journal)
             entry = journal.done(letter.kind, letter.round, digest_of(letter, self.key))

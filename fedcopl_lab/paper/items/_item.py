@@ -180,7 +180,7 @@ class Item:
 
         Where the cell has its own, those of them that were chosen, or its first.
         """
-        chosen = self.seeds if self.seeds is not None else seeds
+        chosen = tuple(dict.fromkeys(seeds)) if self.seeds is None else self.seeds
         if cell.seeds is None:
             return chosen
         return tuple(seed for seed in cell.seeds if seed in chosen) or cell.seeds[:1]

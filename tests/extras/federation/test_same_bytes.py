@@ -28,6 +28,7 @@ MODELS = {
         {"momentum_state": "per_client", "participation": 0.7, "refresh_every": 2, "rounds": 3},
         {"method": "FedOTP", "labeller": "CoPL"},
         MODELS | {"method": "FedMatch"},
+        MODELS | {"partition_mode": "authors"},  # whose participants come in no order
         *(
             pytest.param(changes, marks=pytest.mark.long)
             for changes in (
