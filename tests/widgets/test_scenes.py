@@ -4,14 +4,24 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedcopl_lab as lab
 from fedcopl_lab.extras.bench.widgets import made_up_rounds, made_up_scores, made_up_view_scores
-from fedcopl_lab.methods import filter_all
+from fedcopl_lab.methods import RECIPES, LocalTask, SemiSetting, SemiState, filter_all
 from fedcopl_lab.report.looks import file_bytes
-from fedcopl_lab.widgets import AllocationParams, Catalogue, KappaParams, PartitionParams, RoundParams, ThresholdParams
+from fedcopl_lab.store import Store
+from fedcopl_lab.widgets import (
+    AllocationParams,
+    Catalogue,
+    KappaParams,
+    PartitionParams,
+    RoundParams,
+    ThresholdParams,
+    WeakViewScores,
+)
 from fedcopl_lab.widgets._allocation import AllocationScene
 from fedcopl_lab.widgets._kappa import KappaScene
 from fedcopl_lab.widgets._panels import nice_top
@@ -191,3 +201,13 @@ def test_axes_end_above_their_values():
     round_values = [float(f"{digit}e{power}") for digit in range(1, 10) for power in range(-3, 6)]
     for value in (*np.geomspace(1e-3, 1e6, 2000).tolist(), *round_values):
         assert 1.03 * value <= nice_top(value) <= 2.5 * value
+
+
+def test_a_client_s_scores_begin_with_its_own_statistics(tmp_path):
+    few = {"rounds": 1, "steps_per_epoch": 2, "participation": 0.2, "width": 0.25, "clients_per_forward": 1}
+    run = lab.run(lab.configure("smoke", method="SAGE", bn="local", **few), Store(tmp_path), progress=False)
+    setting, state = SemiSetting.of(run.config, run.split), SemiState.from_tensors(run.load_state(), "cpu")
+    client, shown = min(state.memories), WeakViewScores.of(run, min(state.memories)).global_
+    for memory, same in ((state.memories[client], True), ({}, False)):
+        noted = LocalTask(setting, RECIPES["SAGE"], client, 1, state.model, memory=memory).run().noted
+        assert torch.equal(noted.global_, shown) == same
