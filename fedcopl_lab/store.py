@@ -160,10 +160,14 @@ class Run:
         """Classes that a client's final model gives to new uint8 images, [n, 3, H, W] -> [n].
 
         Raises:
-            FedCoPLError: the run is not complete, or has no such client.
+            FedCoPLError: the run is not complete, or has no such client; images are no uint8 tensor of its size.
         """
-        from fedcopl_lab.methods import predict_images  # needs torch; the rest of the store does not
+        from torch import Tensor  # the rest of the store does not need it
 
+        from fedcopl_lab.methods import predict_images
+
+        if not isinstance(images, Tensor):
+            raise FedCoPLError(f"images are a {type(images).__name__}; give a tensor, such as torch.from_numpy(images)")
         if not self.complete:
             raise FedCoPLError(f"run {self.key} is not complete; run it again to finish it")
         return predict_images(self.config, self.load_state(), images, client, self.split)

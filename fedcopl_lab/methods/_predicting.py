@@ -179,8 +179,6 @@ def predict_images(
     check_registered(config.method)
     if not 0 <= client < config.n_clients:
         raise FedCoPLError(f"client={client} does not exist; expected 0 to {config.n_clients - 1}")
-    if not isinstance(images, Tensor):
-        raise FedCoPLError(f"images are a {type(images).__name__}; give a tensor, such as torch.from_numpy(images)")
     if not len(images):
         return torch.zeros(0, dtype=torch.long)
     if isinstance(config, SageConfig):
