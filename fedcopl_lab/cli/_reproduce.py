@@ -87,7 +87,7 @@ def reproduce(options: argparse.Namespace) -> int:
     if options.committed:
         return _draw_committed(profile, options, folder, pictures)
     items = _with_runs(find_items(options.items), profile)
-    seeds = tuple(SEEDS if "all" in (options.seeds or ["all"]) else dict.fromkeys(options.seeds))
+    seeds = tuple(SEEDS if "all" in (options.seeds or ["all"]) else options.seeds)
     first = None if options.seeds else 1
     if not options.dry_run:
         check_writable(folder)

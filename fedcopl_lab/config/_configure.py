@@ -110,8 +110,7 @@ def _prompt_preset(name: str, method: str, mode: str, changes: Mapping[str, Any]
     if name == "paper" and str(changes.get("dataset")) in presets.PAPER_CLIENTS:
         preset["n_clients"] = presets.PAPER_CLIENTS[changes["dataset"]]
     preset |= {"authors": presets.AUTHORS_MODE, "native": presets.NATIVE_MODE[method]}.get(mode, {})
-    if changes.get("scheme", "dirichlet") != "dirichlet":
-        preset["beta"] = None
+    preset |= PromptConfig.unused(changes)
     if changes.get("scheme") == "quantity":
         preset["fraction"] = 0.2
     preset |= changes
@@ -130,8 +129,7 @@ def _sage_preset(name: str, method: str, mode: str, changes: Mapping[str, Any]) 
         preset |= presets.SAGE_AUTHORS_MODE
         if str(changes.get("device")).startswith("cuda"):
             preset["precision"] = "tf32"  # torch's default for convolutions, which the released code leaves as it is
-    if changes.get("scheme") == "iid":
-        preset["alpha"] = None
+    preset |= SageConfig.unused(changes)
     if changes.get("label_fraction") is not None:  # a share takes the place of the profile's number per class
         if changes.get("labelled_per_class") is not None:
             raise FedCoPLError("label_fraction beside labelled_per_class would change nothing; give one of the two")

@@ -112,6 +112,12 @@ class RunConfig:
                 read, there = getattr(self, field) in values, getattr(self, name) is not None
                 yield name, there == read, f"{'a number' if read else 'None'} with {field}={getattr(self, field)!r}"
 
+    @classmethod
+    def unused(cls, settings: Mapping[str, Any]) -> dict[str, None]:
+        """The numbers that a run with these settings has no use for, such as ``beta`` of equal shards, as None."""
+        own = {name: told for name, told in READ_WITH.items() if hasattr(cls, name)}
+        return {name: None for name, (field, values) in own.items() if settings.get(field, values[0]) not in values}
+
     @property
     def clients_per_round(self) -> int:
         """Clients that train in a round: their share, rounded down, and at least one."""
@@ -190,10 +196,8 @@ def from_stored(kind: type[_Config], settings: Mapping[str, Any]) -> _Config:
     every = {name: before for name, (before, *_) in kind._ADDED.items()} | dict(settings)
     once_accepted = {name for name in every if name.startswith(("prox_", "cache_", "ot_"))}  # in any method's run
     dropped = {name for name in once_accepted if not is_read(name, str(every.get("method")))}
-    for name, (field, values) in READ_WITH.items():
-        if name in every and every.get(field, values[0]) not in values:
-            every[name] = None
-    return from_flat(kind, {name: value for name, value in every.items() if name not in dropped})
+    kept = {name: value for name, value in (every | kind.unused(every)).items() if name not in dropped}
+    return from_flat(kind, kept)
 
 
 def from_flat(kind: type[_Config], settings: Mapping[str, Any]) -> _Config:

@@ -179,14 +179,14 @@ def predict_images(
     check_registered(config.method)
     if not 0 <= client < config.n_clients:
         raise FedCoPLError(f"client={client} does not exist; expected 0 to {config.n_clients - 1}")
-    if not len(images):
-        return torch.zeros(0, dtype=torch.long)
     if isinstance(config, SageConfig):
         return _predict_with_model(config, tensors, images, client, split)
     if not isinstance(config, PromptConfig):
         raise FedCoPLError(f"no method predicts for a {type(config).__name__}; build it with lab.configure(...)")
     setting = PromptSetting.of(config, split)
     pixels = setting.clip.to_input(images.to(config.device))
+    if not len(pixels):  # towers cannot take no image
+        return torch.zeros(0, dtype=torch.long)
     if not tensors:
         texts = template_features(setting.clip, setting.dataset.class_names, setting.dataset.template)
         return (setting.clip.model.encode_image(pixels, normalize=True) @ texts.T).argmax(dim=1).cpu()

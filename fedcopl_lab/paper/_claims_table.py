@@ -165,7 +165,7 @@ def _number(line: Line, name: str, default: float) -> Any:
     try:
         return type(default)(line.get(name) or default)
     except ValueError as error:
-        raise FedCoPLError(f"{name}={line[name]!r} is no number; expected one such as {default}") from error
+        raise FedCoPLError(f"{name}={line[name]!r} is no number; give one, or leave it empty") from error
 
 
 def _judge_cells(rule: str, lines: Sequence[Line], runs: Evidence, only: str = "") -> Judgement:

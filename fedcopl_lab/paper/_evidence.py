@@ -56,7 +56,7 @@ class Evidence:
     """What the runs are of, for messages."""
 
     def __init__(self, seeds: Sequence[int]) -> None:
-        self.seeds = tuple(seeds)
+        self.seeds = tuple(dict.fromkeys(seeds))
         self._start()
 
     def _start(self, closed: Container[Hashable] = ()) -> None:
@@ -273,9 +273,8 @@ class TidyRows(Evidence):
             if name not in lines:
                 raise FedCoPLError(f"the numbers have no column {name!r}; they have {', '.join(lines.columns)}")
             same = lines[name].isna() if value is None else lines[name] == value
-            lines = lines[
-                same if same.any() else lines[name].astype(str) == str(value)
-            ]  # numbers beside words are text
+            as_text = lines[name].astype(str) == str(value)  # numbers are text in a column that has words too
+            lines = lines[same if same.any() else as_text]
         if lines["metric"].duplicated().any():
             raise FedCoPLError(f"several lines at seed {seed} have {self.named(settings)}; name more settings")
         return "", (dict(zip(lines["metric"], lines["value"], strict=True)) if len(lines) else None)

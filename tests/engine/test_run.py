@@ -126,6 +126,7 @@ def test_split_prompts_and_predictions_of_a_stored_run(short_run):
     assert run.result["accuracy_global"] == pytest.approx(sum(right) / 5, abs=1e-12)
     with pytest.raises(FedCoPLError, match="client=5"):
         run.predict(digits.images[:1], 5)
+    assert run.predict(digits.images[:0]).tolist() == []
 
 
 @pytest.mark.parametrize(

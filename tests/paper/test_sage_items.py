@@ -10,6 +10,7 @@ from fedcopl_lab._identity import key_of
 from fedcopl_lab.config import KAPPA_STAR, SAGE_METHODS
 from fedcopl_lab.methods import open_method
 from fedcopl_lab.paper import claims, collect, find_items, printed
+from fedcopl_lab.paper._evidence import Evidence
 from fedcopl_lab.paper.items._sage_runs import CONVERGING, RANKED
 
 SAGE = find_items(["sage"])
@@ -70,6 +71,7 @@ def test_seeds_that_are_asked_for_limit_a_cells_own():
     assert one.seeds_of(cell, (7,)) == (0,)
     assert one.seeds_of(replace(cell, seeds=None), (7, 3, 7)) == (7, 3), "a seed that is asked for twice comes once"
     assert one.seeds_of(cell, (0,)) == (0,)
+    assert Evidence((0, 2, 0)).seeds == (0, 2)
 
 
 def test_the_gate_has_a_column_with_the_split_that_the_paper_names():
