@@ -272,9 +272,8 @@ class TidyRows(Evidence):
         for name, value in settings.items():
             if name not in lines:
                 raise FedCoPLError(f"the numbers have no column {name!r}; they have {', '.join(lines.columns)}")
-            same = lines[name].isna() if value is None else lines[name] == value
-            as_text = lines[name].astype(str) == str(value)  # numbers are text in a column that has words too
-            lines = lines[same if same.any() else as_text]
+            text, number = (lines[name].astype(str), pd.to_numeric(lines[name], errors="coerce"))
+            lines = lines[lines[name].isna() if value is None else (text == str(value)) | (number == value)]
         if lines["metric"].duplicated().any():
             raise FedCoPLError(f"several lines at seed {seed} have {self.named(settings)}; name more settings")
         return "", (dict(zip(lines["metric"], lines["value"], strict=True)) if len(lines) else None)

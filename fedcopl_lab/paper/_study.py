@@ -70,6 +70,9 @@ def _tidy(rows: pd.DataFrame, told: dict[str, Any]) -> pd.DataFrame:
     check_columns("results", wanted, rows, f"they have {', '.join(rows.columns)}")
     run = [*settings, seed]
     if order:
+        rows[order] = pd.to_numeric(rows[order], errors="coerce")
+        if rows[order].isna().any():
+            raise FedCoPLError(f"a line of the results has no number as {order}; give every line its round")
         twice = rows[rows.duplicated([*run, order])]
         if len(twice):
             there = ", ".join(f"{name}={twice[name].iloc[0]}" for name in (*run, order))

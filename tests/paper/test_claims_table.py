@@ -169,6 +169,9 @@ def test_numbers_beside_words_are_found_and_words_are_levels():
     mixed = ROWS.assign(split=[["0.1", "iid"][depth == 2] for depth in ROWS["depth"]]).drop(columns="depth")
     judged = verdict_of(mixed, rule="every_case", own="method=A,split=0.1", other="method=B, split=0.1")
     assert (judged["verdict"], judged["note"]) == ("holds", NO_WIDTH)
+    ones = mixed.replace({"split": {"0.1": "1.0"}})
+    same = verdict_of(ones, rule="every_case", own="method=A,split=1", other="method=B, split=1")
+    assert same["statistic"] == judged["statistic"]
     levels = verdict_of(mixed, rule="range", own="method=A", levels="split=0.1 iid", margin="0.5")
     assert "Best at 0.1, worst at iid, of 2 values." in levels["note"]
 

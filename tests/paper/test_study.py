@@ -71,6 +71,14 @@ def test_runs_that_the_settings_do_not_tell_apart_are_refused(study) -> None:
         read_study(study)
 
 
+@pytest.mark.parametrize("last", ["final", ""])
+def test_a_round_that_is_no_number_is_refused(study, last) -> None:
+    rows = pd.read_csv(study / "results" / "all.csv")
+    rows.tail(1).assign(seed=99, round=last).to_csv(study / "results" / "other.csv", index=False)
+    with pytest.raises(FedCoPLError, match="no number as round"):
+        read_study(study)
+
+
 def test_a_run_without_a_number_in_its_last_round_has_none(study) -> None:
     path = study / "results" / "all.csv"
     rows = pd.read_csv(path)
