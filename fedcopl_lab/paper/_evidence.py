@@ -272,7 +272,7 @@ class TidyRows(Evidence):
         for name, value in settings.items():
             if name not in lines:
                 raise FedCoPLError(f"the numbers have no column {name!r}; they have {', '.join(lines.columns)}")
-            text, number = (lines[name].astype(str), pd.to_numeric(lines[name], errors="coerce"))
+            text, number = lines[name].astype(str), pd.to_numeric(lines[name], errors="coerce")
             lines = lines[lines[name].isna() if value is None else (text == str(value)) | (number == value)]
         if lines["metric"].duplicated().any():
             raise FedCoPLError(f"several lines at seed {seed} have {self.named(settings)}; name more settings")
