@@ -92,8 +92,13 @@ class Run:
 
         Args:
             last: only so many from the end; 0: all.
+
+        Raises:
+            StoreError: a row is missing or cannot be read.
         """
-        found = [(path, read_table(path, ("round",))) for path in self._row_files()[-last:]]
+        files = self._row_files()
+        self._check_gaps([int(path.stem) for path in files])
+        found = [(path, read_table(path, ("round",))) for path in files[-last:]]
         for path, row in found:
             if row["round"] != int(path.stem):
                 raise StoreError(f"{path} is the row of round {row['round']!r}; {REMEDY}")
@@ -191,6 +196,13 @@ class Run:
     def _row_files(self) -> list[Path]:
         files = (path for path in (self.path / "rounds").glob("[0-9]*.json") if path.stem.isdecimal())
         return sorted(files, key=lambda path: int(path.stem))
+
+    def _check_gaps(self, numbers: list[int]) -> None:
+        """Rows count from round 1, and a run without training has one of round 0; the last is that of the result."""
+        last = self.result["round"] if self.complete else max(numbers, default=0)
+        wanted = range(1, last + 1) if last or not self.complete else [0]
+        if missing := set(wanted).difference(numbers):
+            raise StoreError(f"{self.path} lacks the row of round {min(missing)}; {REMEDY}")
 
     def _state_file(self, round_index: int) -> Path:
         return self.path / f"state-{round_index:04d}.safetensors"

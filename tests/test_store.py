@@ -4,7 +4,7 @@ import errno
 import shutil
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -156,9 +156,12 @@ def test_what_a_run_shows(store):
 
 def test_rounds_are_counted_beyond_four_digits(store):
     with begun(store, config=configure("smoke", rounds=10_000)) as run:
+        run.commit(row_of(1), tensors_of(1), 0.5)
+        for number in range(2, 9_999):
+            (run.path / "rounds" / f"{number:04d}.json").write_text(f'{{"round": {number}}}')
         for number in (9_999, 10_000):
             run.commit(row_of(number), tensors_of(number), 0.5)
-        assert [row["round"] for row in run.records()] == [9_999, 10_000]
+        assert [row["round"] for row in run.records()] == list(range(1, 10_001))
         assert int(run.load_state()["round"]) == 10_000
 
 
@@ -217,14 +220,16 @@ def test_a_broken_state_is_named(store, damage):
         ("result.json", "[]", "holds a list; expected values by name"),
         ("rounds/0002.json", "{}", "has no round; expected values by name"),
         ("config.json", '{"profile": "smoke", "colour": "blue"}', "does not fit this version"),
+        *((f"rounds/{lost:04d}.json", None, f"/k lacks the row of round {lost};") for lost in (1, 2, 3)),
     ],
 )
 def test_a_broken_file_is_named(store, name, content, message):
     run = go_on(store)
-    (run.path / name).write_text(content)
-    fresh = Store(store.root).run("k")
-    with pytest.raises(StoreError, match=rf"{name} {message}[^\n]*remove its run folder"):
-        _ = fresh.config, fresh.rows, fresh.result
+    (run.path / name).unlink() if content is None else (run.path / name).write_text(content)
+    fresh, where = Store(store.root).run("k"), "" if content is None else f"{name} "
+    for rows in (fresh.records, lambda: fresh.records(1)) if content is None else (lambda: fresh.rows,):
+        with pytest.raises(StoreError, match=rf"{where}{message}[^\n]*remove its run folder"):
+            _ = fresh.config, rows(), fresh.result
 
 
 def test_a_store_that_cannot_be_written_is_refused(tmp_path, store, monkeypatch):
@@ -254,13 +259,9 @@ def test_a_second_holder_waits_and_a_dead_one_is_forgotten(store):
 
 
 def lock_is_free(store, key):
-    lock = FileLock(store.root / ".locks" / f"{key}.lock")
-    try:
-        lock.acquire(timeout=0)
-    except TimeoutError:
-        return False
-    lock.release()
-    return True
+    with suppress(TimeoutError), FileLock(store.root / ".locks" / f"{key}.lock", timeout=0):
+        return True
+    return False
 
 
 def test_runs_as_a_table(store):

@@ -149,6 +149,8 @@ def _judge_lines(lines: Sequence[Line], runs: Evidence) -> Judgement:
             _add(parts, runs.cells(one_row, _number(own[0], "least", 1)))
         else:
             _add(parts, {part: _judge_cells(rule, own, runs)})
+    if not parts:
+        raise FedCoPLError("rule='note' judges nothing; give the claim a line of another rule beside it")
     judged = judge_parts(parts) if len(parts) != 1 else next(iter(parts.values()))
     return judged.with_notes(*notes)
 

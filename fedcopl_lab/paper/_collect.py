@@ -133,16 +133,17 @@ def runs_of(
     return [(item, cell, config) for item in items for cell, config in item.runs(profile, seeds, first, **changes)]
 
 
-def keys_by_cell(item: Item, profile: str, cards: bool = False) -> dict[tuple[str, str], set[str]]:
+def keys_by_cell(item: Item, profile: str, cards: bool = False, **changes: Any) -> dict[tuple[str, str], set[str]]:
     """(series, column) -> the keys of the runs that the cell asks for at all its seeds, stored or not.
 
-    With ``cards`` also those under which cards compute the same runs of the profile ``paper``.
+    With ``cards`` also those under which cards compute the same runs of the profile ``paper``; ``changes`` are those of
+    :func:`collect`.
 
     >>> len(keys_by_cell(find_items(["main Table 3"])[0], "mini"))
     8
     """
     found: dict[tuple[str, str], set[str]] = {}
-    for cell, config in item.runs(profile):
+    for cell, config in item.runs(profile, **changes):
         ways = ways_on_cards(config) if cards else [config]
         found.setdefault((cell.series, cell.column), set()).update(key_of(way) for way in ways if has_key(way))
     return found

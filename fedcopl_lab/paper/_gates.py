@@ -61,7 +61,8 @@ def gate_rows(profile: str, store: Store, seeds: Sequence[int] = SEEDS, **change
     items = [item for item in ITEMS if item.id in read]
     fresh = pd.concat([collect(item, profile, seeds, store, partial=True, **changes) for item in items])
     before = _committed(profile)
-    asked = {(one.id, *cell): keys for one in items for cell, keys in keys_by_cell(one, profile, cards=True).items()}
+    cells = [(one.id, keys_by_cell(one, profile, cards=True, **changes)) for one in items]
+    asked = {(name, *cell): keys for name, keys_of in cells for cell, keys in keys_of.items()}
     return add_numbers(before[before["item"].isin(read)], fresh, asked)
 
 

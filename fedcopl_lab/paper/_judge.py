@@ -177,7 +177,8 @@ def judge_range(
         return _too_few(len(table), unit)
     means = table.mean()
     best, worst = means.idxmax(), means.idxmin()
-    judged = judge_equivalence(gap(best, worst) if gap else table[best] - table[worst], margin, unit)
+    apart = gap(best, worst).reindex(table.index) if gap else table[best] - table[worst]
+    judged = judge_equivalence(apart, margin, unit)
     ends = [f"{level:.4g}" if isinstance(level, float) else str(level) for level in (best, worst)]
     return judged.with_notes(f"Best at {ends[0]}, worst at {ends[1]}, of {table.shape[1]} values.")
 

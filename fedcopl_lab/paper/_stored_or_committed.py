@@ -1,6 +1,6 @@
 """What this machine has computed, and the committed measurements for the rest; which runs would settle which claims."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -26,7 +26,7 @@ def stored_or_committed(
         profile: whose numbers.
         seeds: which stored seeds; the committed ones are those of the item.
         store: where the runs are; None takes the default store.
-        changes: settings of the stored runs, such as ``rounds``; and ``machine``, of :meth:`Item.runs`.
+        changes: settings of the runs, such as ``rounds``; and ``machine``, of :meth:`Item.runs`.
 
     Returns:
         As :func:`fedcopl_lab.paper.collect` gives them, and a column origin: ``"computed here"`` or ``"committed"``.
@@ -39,16 +39,17 @@ def stored_or_committed(
     """
     known = find_items([item])[0] if isinstance(item, str) else item
     fresh = collect(known, profile, seeds, store, partial="runs", **changes).assign(origin="computed here")
-    both = [fresh, _rest(known, profile, fresh).assign(origin="committed")]
+    both = [fresh, _rest(known, profile, fresh, changes).assign(origin="committed")]
     numbers = pd.concat([lines for lines in both if len(lines)] or both[:1], ignore_index=True)
     return in_file_order(with_speed_ups(numbers)[[*TIDY_COLUMNS, "origin"]])
 
 
-def _rest(item: Item, profile: str, fresh: pd.DataFrame) -> pd.DataFrame:
-    """The committed numbers of an item's present settings, but for the cells and seeds of ``fresh``."""
+def _rest(item: Item, profile: str, fresh: pd.DataFrame, changes: Mapping[str, Any]) -> pd.DataFrame:
+    """The committed numbers of an item's present settings and these changes, but for the runs of ``fresh``."""
     if profile not in measured_profiles():
         return fresh[:0]
-    lines, asked_for = measured(profile, item.id), set().union(*keys_by_cell(item, profile, cards=True).values())
+    keys = keys_by_cell(item, profile, cards=True, **changes).values()
+    lines, asked_for = measured(profile, item.id), set().union(*keys)
     lines = lines[lines["key"].fillna("").isin(asked_for | {""})]
     return lines[~pd.MultiIndex.from_frame(lines[_RUN]).isin(pd.MultiIndex.from_frame(fresh[_RUN]))]
 

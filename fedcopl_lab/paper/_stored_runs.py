@@ -160,6 +160,8 @@ class StoredRuns(Evidence):
     def _config(self, seed: int, settings: Settings) -> RunConfig:
         wanted = {**settings, **self._changes, "seed": seed}
         machine = wanted.pop("machine", None)
+        if settings.get("method") == "zero-shot":
+            wanted.pop("rounds", None)
         name = frozenset(wanted.items())
         if name not in self._cache:
             try:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError, check_columns
-from fedcopl_lab.paper import Item, measured, measured_profiles, printed
+from fedcopl_lab.paper import ITEMS, Item, measured, measured_profiles, printed
 from fedcopl_lab.report._tables import lead_over, summary
 from fedcopl_lab.report._words import item_of, lines_of, order, scale, setting_of
 
@@ -16,6 +16,8 @@ LEVELS = ["source", "profile", "dataset", "column", "statistic"]
 _CELL = ["item", "series", "column", "metric"]
 _LINE = [*_CELL, "x", "y", "seed"]
 _RUN = ["item", "series", "column", "seed"]
+_PLACE = ["place", "y"]
+_OF_ROUNDS = {item.id for item in ITEMS if item.reads in ("rounds", "labels", "pseudo_labels")}
 
 
 def beside(item: Item | str, numbers: pd.DataFrame, profile: str = "smoke", metric: str | None = None) -> pd.DataFrame:
@@ -195,15 +197,17 @@ def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: f
         committed: numbers of :func:`fedcopl_lab.paper.measured`, tidy. Only seeds, rounds and clients that both
             have are compared, and what it has of other seeds alone is left out; of other cells too, where fresh has the
             column origin.
-        tolerance: how far the two means of a cell may be apart in the metric's own unit; 0.01 is one
-            percentage point of accuracy. Another processor rounds differently, and training amplifies it.
+        tolerance: how far the two numbers of a seed may be apart in the metric's own unit, means over its rounds
+            where it has several; each class, bin and client counts for itself. 0.01 is one percentage point of
+            accuracy. Another processor rounds differently, and training amplifies it.
 
     Returns:
         One line per item, series, column and metric: fresh and committed (means over what both have),
         mean_difference, max_difference (largest of a single value), n, and verdict: ``"exact"`` (every value
-        equal), ``"within tolerance"``, ``"within seeds"`` (no further apart than two standard deviations over the
-        committed seeds), ``"differs"``, ``"no common value"`` (how right a kind of label is, where the two gave none of
-        it in the same round), ``"only fresh"`` or ``"only committed"``.
+        equal), ``"within tolerance"``, ``"within seeds"`` (root mean square of the differences at most twice that of
+        the standard deviations over the committed seeds), ``"differs"`` (also where one of the two is no number),
+        ``"no common value"`` (how right a kind of label is, where the two gave none of it in the same round),
+        ``"only fresh"`` or ``"only committed"``.
 
     Raises:
         FedCoPLError: columns are missing, a line comes twice, or the tolerance is negative.
@@ -220,41 +224,60 @@ def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: f
         frames[name] = numbers[[*_LINE, "value"]].astype({"x": float, "y": float, "seed": float, "value": float})
         if frames[name].duplicated(_LINE).any():
             raise FedCoPLError(f"the {name} numbers hold a line twice; collect them again")
-    per_seed = frames["committed"].groupby([*_CELL, "seed"])["value"].mean()
-    spreads = per_seed.groupby(_CELL).std().to_dict()  # NaN of a single seed
+    stds = _seed_means(frames["committed"]).groupby([*_CELL, *_PLACE], dropna=False)["value"].std()  # NaN of one seed
+    spreads = _root_mean_square(stds).to_dict()
     if "origin" in fresh:
         frames["fresh"] = frames["fresh"][fresh["origin"] == "computed here"]
         here, there = (pd.MultiIndex.from_frame(lines[_RUN]) for lines in frames.values())
         frames["committed"] = frames["committed"][there.isin(here)]
     # what other seeds alone have, such as the accuracy of labels that this seed never gave, is not missing here
     frames["committed"] = frames["committed"][frames["committed"]["seed"].isin(frames["fresh"]["seed"])]
-    both = frames["fresh"].merge(frames["committed"], on=_LINE, how="outer", suffixes=("_fresh", "_committed"))
+    values = ["value_fresh", "value_committed"]
+    how: Any = {"on": _LINE, "how": "outer", "suffixes": ("_fresh", "_committed"), "indicator": True}
+    both = frames["fresh"].merge(frames["committed"], **how)
+    one_is_none = (both["_merge"] == "both") & (both[values].isna().sum(axis=1) == 1)
     # an outer merge sorts by key; cells keep the order in which they were given
     seen = pd.concat(list(frames.values()))[_CELL].drop_duplicates()
     groups: dict[Any, pd.DataFrame] = dict(list(both.groupby(_CELL, sort=False)))
-    return pd.DataFrame(
-        [
-            cell | _verdict(groups[key := tuple(cell.values())], tolerance, spreads.get(key, math.nan), cell["metric"])
-            for cell in seen.to_dict("records")
-        ],
-        columns=[*_CELL, "fresh", "committed", "mean_difference", "max_difference", "n", "verdict"],
-    )
+    means = _seed_means(both.dropna(subset=values)).set_index(_CELL)
+    apart = (means["value_fresh"] - means["value_committed"]).abs()
+    largest, typical = apart.groupby(_CELL).max().to_dict(), _root_mean_square(apart).to_dict()
+    broken = set(both.loc[one_is_none, _CELL].itertuples(index=False, name=None))
+    lines = []
+    for cell in seen.to_dict("records"):
+        key, told = tuple(cell.values()), _told(groups[tuple(cell.values())], str(cell["metric"]))
+        if key in broken:
+            told["verdict"] = "differs"
+        elif told["verdict"] == "differs" and largest[key] <= tolerance:
+            told["verdict"] = "within tolerance"
+        elif told["verdict"] == "differs" and typical[key] <= 2 * spreads.get(key, math.nan):
+            told["verdict"] = "within seeds"
+        lines.append(cell | told)
+    columns = [*_CELL, "fresh", "committed", "mean_difference", "max_difference", "n", "verdict"]
+    return pd.DataFrame(lines, columns=columns)
 
 
-def _verdict(lines: pd.DataFrame, tolerance: float, spread: float, metric: str) -> dict[Hashable, object]:
+def _seed_means(lines: pd.DataFrame) -> pd.DataFrame:
+    """One line per seed and place (class, bin, client) of a cell: what has several rounds is the mean over them."""
+    place = lines["x"].where(~lines["item"].isin(_OF_ROUNDS), 0)
+    values = [name for name in lines if str(name).startswith("value")]
+    return lines.assign(place=place).groupby([*_CELL, *_PLACE, "seed"], dropna=False)[values].mean().reset_index()
+
+
+def _root_mean_square(values: pd.Series) -> pd.Series:
+    return values.pow(2).groupby(_CELL).mean().pow(0.5)
+
+
+def _told(lines: pd.DataFrame, metric: str) -> dict[Hashable, object]:
     common = lines.dropna(subset=["value_fresh", "value_committed"])
-    fresh, committed = common["value_fresh"].mean(), common["value_committed"].mean()
     difference = (common["value_fresh"] - common["value_committed"]).abs()
     if common.empty and metric.startswith("label_accuracy_"):
         verdict = "no common value"
     elif common.empty:
         verdict = "only committed" if lines["value_fresh"].isna().all() else "only fresh"
-    elif difference.max() == 0:
-        verdict = "exact"
-    elif abs(fresh - committed) <= tolerance:
-        verdict = "within tolerance"
     else:
-        verdict = "within seeds" if abs(fresh - committed) <= 2 * spread else "differs"
+        verdict = "exact" if difference.max() == 0 else "differs"
+    fresh, committed = common["value_fresh"].mean(), common["value_committed"].mean()
     return {"fresh": fresh, "committed": committed, "mean_difference": fresh - committed,
             "max_difference": difference.max(), "n": len(common), "verdict": verdict}  # fmt: skip
 

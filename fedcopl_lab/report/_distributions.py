@@ -204,12 +204,13 @@ def thresholds(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     by_level = dict(zip(order(lines["column"]), cycle(BY_LEVEL), strict=False))
     looks = {f"{name}, {column}": replace(by_level[column], color=look.color)
              for name, look in _MODELS.values() for column in by_level}  # fmt: skip
-    above = above[above["value"] > 0]  # what is never above any has no place on a logarithmic axis
+    # what is above in no seed has no place on a logarithmic axis
+    above = above[above.groupby(["series", "x"])["value"].transform("max") > 0]
     none = ", ".join(name for name in looks if name not in set(above["series"]))
 
     def paint(axes: Axes) -> None:
         curves(axes, above, looks, factor=100.0)
-        if above["value"].max() > LINEAR_UP_TO * above["value"].min():
+        if above["value"].max() > LINEAR_UP_TO * above.loc[above["value"] > 0, "value"].min():
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter("{x:g}")
             axes.minorticks_off()

@@ -121,7 +121,8 @@ def order_of_rows(numbers: pd.DataFrame, metric: str) -> list[str]:
     if len(rows) < _SORTED_FROM:
         return rows
     wide = summary(numbers, metric).pivot(index="series", columns="column", values="mean")
-    return list((wide - wide.mean()).mean(axis=1).sort_values(ascending=False, kind="stable").index)
+    centre = wide.dropna() if len(wide.dropna()) else wide  # a column without the weak rows is not a harder one
+    return list((wide - centre.mean()).mean(axis=1).sort_values(ascending=False, kind="stable").index)
 
 
 def same_printed(item: Item, lines: pd.DataFrame, metric: str) -> pd.DataFrame:

@@ -142,6 +142,10 @@ def test_what_is_missing_is_not_tested_and_said():
         ({"rule": "range", "rows": "method=A", "levels": "depth=2 4"}, "does not read rows; name the run in own"),
         ({"rule": "range", "part": "row", "levels": "depth=2 4"}, "rule='range' does not read part=row"),
         ({"rule": "range", "own": "method=A"}, "rule='range' needs levels, a setting and its values"),
+        (
+            {"rule": "note", "own": "method=A, depth=2", "text": "so much: {:.1f}"},
+            "rule='note' judges nothing; give the claim a line of another",
+        ),
         ({"rule": "rang", "part": "row", "rows": "method=A"}, "rule='rang' is unknown"),
         ({"rule": "no_worse", "own": "method=A, depth=2", "margin": "small"}, "margin='small' is no number"),
         ({"rule": "difference", "own": "method=A, depth=2", "effect": "large"}, "effect='large' is no number"),

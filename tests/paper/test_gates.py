@@ -15,6 +15,7 @@ from fedcopl_lab.paper import (
     TIDY_COLUMNS,
     TidyRows,
     _verdicts,
+    gate_rows,
     gates,
     judge,
     judged_claims,
@@ -202,6 +203,15 @@ def test_tables_of_other_experiments_have_no_gates() -> None:
 
 def test_verdicts_of_a_store_take_its_gate_rows_and_the_committed_ones(tmp_path) -> None:
     assert (verdicts("smoke", Store(tmp_path), numbers=[12])["verdict"] == "not tested").all()
+
+
+def test_gates_of_runs_with_other_settings_are_not_read_from_the_committed_ones(tmp_path) -> None:
+    store = Store(tmp_path)
+    assert len(gate_rows("smoke", store))
+    assert gate_rows("smoke", store, lr=1e-6).empty
+    rows = gate_rows("smoke", store, rounds=2)
+    assert set(rows["series"]) <= {"Zero-shot CLIP", START}  # without rounds
+    assert set(verdicts("smoke", store, numbers=[1, 12], rounds=2)["verdict"]) == {"not tested"}
 
 
 def test_a_committed_verdict_whose_regime_is_not_reached_says_so_and_others_stay() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedcopl_lab import FedCoPLError
-from fedcopl_lab.paper._intervals import t_interval
+from fedcopl_lab.paper._intervals import t_interval, with_image_error
 from fedcopl_lab.paper._judge import (
     Judgement,
     chosen_on_others,
@@ -181,6 +181,14 @@ def test_a_range_is_the_best_mean_minus_the_worst() -> None:
     assert "Best at 0.5, worst at 0.4, of 3 values." in judged.note
     assert judge_range(table.assign(**{"0.4": table[0.5]})[["0.4", 0.5]]).verdict == "holds"
     assert judge_range(table.head(2)).verdict == "not tested"
+
+
+def test_a_range_is_over_the_seeds_that_chose_its_ends() -> None:
+    """A fourth seed that only two settings have takes no part."""
+    table = pd.DataFrame({1: [70.0, 71.0, 72.0, 60.0], 2: [70.2, 71.3, 72.2, 90.0], 3: [70.1, 71.1, 72.1, math.nan]})
+    judged = judge_range(table, gap=lambda best, worst: with_image_error(table[best] - table[worst], 0.01))
+    assert (judged.n_seeds, judged.difference) == (3, pytest.approx(statistics.mean([0.2, 0.3, 0.2])))
+    assert judged.image_error == pytest.approx(0.01)
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 20).map(float)] * 3), min_size=2, max_size=5))

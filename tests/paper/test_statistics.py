@@ -228,6 +228,18 @@ def test_a_set_without_runs_is_left_out(judged_by) -> None:
     assert "CIFAR-100" in judged.note
 
 
+def test_both_averages_of_the_splits_are_over_the_same_sets(judged_by) -> None:
+    """A set that is hard and has no quantity split does not make the other split's average lower."""
+
+    def world(config: PromptConfig):
+        hard = config.dataset == "cifar100"
+        return None if hard and config.scheme == "quantity" else fedcopl(20 if hard else 80)(config)
+
+    judged = judged_by("quantity_as_good_as_dirichlet", world, "paper")
+    assert judged.verdict == YES
+    assert "CIFAR-100" in judged.note
+
+
 NAMED = judged_claims()["statistic"].tolist()
 
 

@@ -65,9 +65,18 @@ def test_a_stored_run_takes_the_place_of_its_own_lines_alone(committed):
     assert not numbers.duplicated(["series", "column", "metric", "x", "y", "seed"]).any()
 
 
+def test_runs_with_other_settings_are_not_mixed_with_committed_ones_without_them(committed):
+    lab.run(lab.configure("smoke", method="FedCoPL", beta=0.1, seed=0, rounds=1), progress=False)
+    numbers = stored_or_committed(TABLE, rounds=1)
+    untrained = numbers["series"].isin({cell.series for cell, config in RUNS if not config.rounds})
+    assert set(numbers[untrained]["origin"]) == {"committed"}  # it has no rounds to change
+    assert set(numbers[~untrained]["origin"]) == {"computed here"}
+    assert stored_or_committed(TABLE, lr=1e-6).empty
+
+
 def test_committed_numbers_of_other_settings_are_not_shown(committed, monkeypatch):
     monkeypatch.setattr(
-        _stored_or_committed, "keys_by_cell", lambda item, profile, cards: {("FedCoPL", "β = 0.1"): {"new"}}
+        _stored_or_committed, "keys_by_cell", lambda item, profile, cards, **changes: {("FedCoPL", "β = 0.1"): {"new"}}
     )
     assert stored_or_committed(TABLE).empty
 

@@ -145,6 +145,31 @@ def test_a_difference_that_two_seeds_have_too_is_named_so(shift: float, verdict:
     assert ("1 no further apart than two seeds" in agreement_text(found)) == (verdict == "within seeds")
 
 
+def test_differences_that_cancel_out_are_seen() -> None:
+    """Over seeds, and over the bins and clients of a histogram or split; over rounds they may."""
+    line = {"column": "c", "metric": "m", "x": 4, "y": None, "key": "k"}
+    named = line | {"item": "sage_main_table1", "series": "SAGE"}
+    seeds = pd.DataFrame([named | {"seed": seed, "value": 0.5} for seed in range(2)])
+    found = against_committed(seeds.assign(value=seeds["value"] + 0.3 * (-1.0) ** seeds["seed"]), seeds)
+    assert found[["verdict", "mean_difference"]].values.tolist() == [["differs", 0]]
+    verdicts = {}
+    for item in ("sage_main_fig5", "sage_main_fig2a", "sage_supp_fig16", "fedcopl_supp_fig3"):
+        lines = [line | {"item": item, "series": "s", "seed": seed, "x": x, "value": x + 0.1 * seed}
+                 for x in range(9) for seed in range(3)]  # fmt: skip
+        numbers = pd.DataFrame(lines)
+        verdicts[item] = against_committed(numbers.assign(x=8 - numbers["x"]), numbers)["verdict"].item()
+    assert verdicts.pop("sage_main_fig5") == "within tolerance"  # x is the round: the mean over them counts
+    assert set(verdicts.values()) == {"differs"}
+
+
+def test_a_number_against_none_differs(made_up) -> None:
+    numbers = made_up("fedcopl_main_fig2")
+    fresh = numbers.assign(value=numbers["value"].where(numbers.index > 0))
+    found = against_committed(fresh, numbers)["verdict"].value_counts().to_dict()
+    assert found == {"exact": len(numbers[["series", "column", "metric"]].drop_duplicates()) - 1, "differs": 1}
+    assert set(against_committed(fresh, fresh)["verdict"]) == {"exact"}
+
+
 @pytest.mark.parametrize(
     ("metric", "verdict"), [("label_accuracy_global", "no common value"), ("share_global", "only fresh")]
 )

@@ -97,6 +97,15 @@ def test_many_rows_are_sorted_and_few_keep_their_order(all_numbers, picture) -> 
     assert few == ["neither", "text and visual", "text only", "visual only (FedCoPL)"]
 
 
+def test_a_threshold_that_one_seed_never_passes_counts_it_as_0(made_up) -> None:
+    numbers = made_up("sage_supp_fig9", (0, 1))
+    one = numbers["column"] == numbers["column"].iloc[0]
+    numbers.loc[one & (numbers["seed"] == 0) & (numbers["metric"] == "local") & (numbers["x"] >= 0.9), "value"] = 0.0
+    bins = numbers[one & (numbers["metric"] == "local")]
+    wanted = [100 * bins.loc[bins["x"] >= edge - 1e-9, "value"].sum() / 2 for edge in (0.5, 0.7, 0.8, 0.9, 0.95)]
+    assert any(holds(ys, wanted) for _, ys in drawn_lines(draw("sage_supp_fig9", numbers).axes[0]))
+
+
 def test_a_row_far_below_all_others_is_an_arrow_at_the_edge(made_up) -> None:
     numbers = made_up("fedcopl_ours_quirks")
     numbers["value"] = 0.8 + 0.01 * numbers["value"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.paper import VALUE_COLUMNS, with_settings
 from fedcopl_lab.report import summary, table, to_csv, to_latex
-from fedcopl_lab.report._tables import escape_latex, seeds_text
+from fedcopl_lab.report._tables import escape_latex, order_of_rows, seeds_text
 
 
 def frame(values: dict[tuple[str, str], list[float]], metric: str = "accuracy") -> pd.DataFrame:
@@ -32,6 +32,15 @@ def test_summary_is_mean_std_and_count_of_the_seeds(first: list[float], second: 
     assert cells["mean"].tolist() == pytest.approx([statistics.mean(first), statistics.mean(second)], abs=1e-12)
     assert cells["std"].iloc[0] == pytest.approx(statistics.stdev(first), abs=1e-9)
     assert pd.isna(cells["std"].iloc[1]) == (len(second) == 1)
+
+
+def test_a_column_that_weak_rows_lack_is_no_harder_one() -> None:
+    """The best row stays on top where only some rows were measured in a second column."""
+    both = frame({(f"row {n}", "one"): [0.5 + 0.01 * n] for n in range(9)})
+    strong = frame({(f"row {n}", "two"): [0.7 + 0.01 * n] for n in (7, 8)})
+    best_first = [f"row {n}" for n in reversed(range(9))]
+    assert order_of_rows(both, "accuracy") == best_first
+    assert order_of_rows(pd.concat([both, strong]), "accuracy") == best_first
 
 
 def test_summary_takes_the_last_round_of_each_run() -> None:

@@ -37,7 +37,8 @@ THREE_SEEDS = SEEDS[:3]
 def _varied(
     config: RunConfig, seed: int, machine: Callable[[RunConfig], RunConfig] | None, *changes: tuple[str, Any]
 ) -> RunConfig:
-    made = replace(config, seed=seed, **dict(changes))  # thousands, each checked as it is made
+    wanted = {name: value for name, value in changes if config.rounds or name != "rounds"}  # zero-shot has none
+    made = replace(config, seed=seed, **wanted)  # thousands, each checked as it is made
     return machine(made) if machine else made
 
 
