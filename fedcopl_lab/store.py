@@ -96,8 +96,9 @@ class Run:
         Raises:
             StoreError: a row is missing or cannot be read.
         """
+        end = read_table(self.path / "result.json", ("round",))["round"] if self.complete else None  # before the rows
         files = self._row_files()
-        self._check_gaps([int(path.stem) for path in files])
+        self._check_gaps([int(path.stem) for path in files], end)
         found = [(path, read_table(path, ("round",))) for path in files[-last:]]
         for path, row in found:
             if row["round"] != int(path.stem):
@@ -197,10 +198,9 @@ class Run:
         files = (path for path in (self.path / "rounds").glob("[0-9]*.json") if path.stem.isdecimal())
         return sorted(files, key=lambda path: int(path.stem))
 
-    def _check_gaps(self, numbers: list[int]) -> None:
-        """Rows count from round 1, and a run without training has one of round 0; the last is that of the result."""
-        last = self.result["round"] if self.complete else max(numbers, default=0)
-        wanted = range(1, last + 1) if last or not self.complete else [0]
+    def _check_gaps(self, numbers: list[int], end: int | None) -> None:
+        """Rows count from round 1, and a run without training has one of round 0; ``end`` is a complete run's last."""
+        wanted = [0] if end == 0 else range(1, 1 + (end or max(numbers, default=0)))
         if missing := set(wanted).difference(numbers):
             raise StoreError(f"{self.path} lacks the row of round {min(missing)}; {REMEDY}")
 

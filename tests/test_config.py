@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import math
 
+import numpy as np
 import pytest
 from IPython.core.completer import IPCompleter, provisionalcompleter
 from other_values import literal_choices, types_of
@@ -206,6 +207,14 @@ def test_a_scheme_brings_its_own_parameters():
     assert configure("smoke", scheme="quantity").beta is None
     assert configure("smoke", scheme="quantity", fraction=0.4).fraction == 0.4
     assert configure("smoke", scheme="iid").beta is None
+
+
+def test_numbers_of_numpy_are_the_same_run():
+    own = configure("smoke", method="SAGE", seed=np.int64(3), rounds=np.int32(2), alpha=np.float32(0.5))
+    assert own == configure("smoke", method="SAGE", seed=3, rounds=2, alpha=0.5)
+    assert {type(own.seed), type(own.rounds), type(own.alpha)} == {int, float}
+    with pytest.raises(FedCoPLError, match=r"seed=np.int64\(-1\) is not valid"):
+        configure("smoke", seed=np.int64(-1))
 
 
 def test_the_environment_names_the_profile(monkeypatch):

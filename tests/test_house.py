@@ -7,8 +7,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_LINES_IN_A_FILE = 330
-# raised last for comparisons in which errors cancelled out and runs that lost a round: 139 lines, 87 of them tests
-MOST_LINES = {"core": 27_569, "extras": 6_611, "tests": 22_859}  # goal: 20,000, 4,500 and 16,000
+# raised last for numbers that were wrong without a message, in comparisons, steps and studies: 363 lines, 215 of tests
+MOST_LINES = {"core": 27_665, "extras": 6_611, "tests": 22_987}  # goal: 20,000, 4,500 and 16,000
 MOST_FILES = 218  # in fedcopl_lab, extras included; goal: 200
 RIDDLES = re.compile(r"\b(?:lies? behind|reckon\w*|whoever)\b| anew\b", re.IGNORECASE)
 

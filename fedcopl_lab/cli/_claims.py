@@ -82,7 +82,7 @@ def _gates(profile: str, paper: str | None, stored: bool) -> str:
     table = gates(profile, gate_rows(profile, Store()) if stored else None)
     if paper:
         table = table[(table["gate"] == "D") == (paper == "sage")]
-    lines = [f"profile {profile}, {'the runs stored here' if stored else 'committed numbers'}"]
+    lines = [f"profile {profile}, {'stored runs, committed ones for the rest' if stored else 'committed numbers'}"]
     for row in table.to_dict("records"):
         number = f"{gate_value(row)} ({limits(row)}), n = {row['n_seeds']}" if row["n_seeds"] else ""
         lines.append(f"{row['gate']}  {row['state'].ljust(12)}  {gate_place(row)}: {row['quantity']} {number}".rstrip())

@@ -49,6 +49,8 @@ def check_fields(settings: Any, name_of: Callable[[str], str] = str) -> None:
         number = isinstance(value, numbers.Real) and not isinstance(value, bool)
         if number and field.type in (float, float | None):
             object.__setattr__(settings, field.name, float(value))  # beta=1 and beta=1.0 are one run, one key
+        if isinstance(value, numbers.Integral) and not isinstance(value, bool | int):
+            object.__setattr__(settings, field.name, int(value))  # of numpy, such as a seed from np.arange
         if name in RANGES and not (optional and value is None):
             expected, holds = RANGES[name]
             check(name, value, holds if number else lambda v: False, expected + (", or None" if optional else ""))
@@ -61,7 +63,7 @@ def _fields_of(kind: type) -> list[tuple[dataclasses.Field[Any], tuple[Any, ...]
 
 
 def _whole(least: int) -> tuple[str, _Test]:
-    return f"a whole number, {least} or more", lambda v: isinstance(v, int) and v >= least
+    return f"a whole number, {least} or more", lambda v: isinstance(v, numbers.Integral) and int(v) >= least
 
 
 _SHARE: tuple[str, _Test] = ("in [0, 1]", lambda v: 0 <= v <= 1)

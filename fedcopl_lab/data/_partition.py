@@ -121,6 +121,7 @@ def fedcopl_shards(
 ) -> Drawn:
     """What each client of :func:`partition` gets of these training and test labels, and the draws thrown away."""
     _check_scheme(scheme, beta, test_split)
+    check_choice("class_order", class_order, ("drawn", "by_number"))
     default_train = 10 if mode != "authors" or scheme == "dirichlet" else 1
     default_test = 0 if mode == "authors" else 5
     min_train = default_train if min_train is None else min_train

@@ -60,12 +60,13 @@ def starting_state(half: Any, stored: Run, label: str) -> Any:
     """The state after the last whole round, or the initial one; a damaged state is named, and its round done again.
 
     Raises:
-        StoreError: the stored state is not the one that the last row was written after, or it is damaged and the
-            state before it is gone.
+        StoreError: a row is missing; the stored state is not the one that the last row was written after, or it is
+            damaged and the state before it is gone.
     """
     done = stored.rounds_done()
     if not done:
         return half.initial_state()
+    stored.records()  # all there, or an error before hours of work
     try:
         tensors = stored.load_state()
     except StoreError as error:

@@ -5,13 +5,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
 from fedcopl_lab._card import tf32_in
+from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.methods._batches import Batch, BatchSource, ViewLabels, batches_of
 from fedcopl_lab.methods._sage_setting import SemiSetting
 from fedcopl_lab.methods._sage_state import ClientUpdate, copied
@@ -90,6 +91,7 @@ class LocalTask:
         self.memory = copied(dict(memory or {}))
         self.send: Tensors = {}
         self.trained: Callable[..., Mapping[str, Tensor]] = self._parameters
+        self._aside: ResNet8 | None = None
         self.optimiser = self.sgd(self.model.parameters())
         self._momentum_before = dict(momentum or {})
         self.labelled = setting.labelled(client, everything=recipe.labels == "all")
@@ -111,6 +113,14 @@ class LocalTask:
         self._load_start()  # another task may have used the same models since
         self.recipe.begin(self)
         self._load_momentum()
+
+    def step_aside(self, trained: Callable[..., Mapping[str, Tensor]]) -> None:
+        """Several clients train in one pass: a step reads this client's parameters from ``trained``, not ``model``."""
+        self.trained, self._aside, self.model = trained, self.model, cast("ResNet8", _Aside())
+
+    def step_back(self) -> None:
+        """The pass is over, or this client trains alone."""
+        self.model = self._aside or self.model
 
     def count(self, losses: Mapping[str, Tensor]) -> None:
         """One step is done, with these losses."""
@@ -281,6 +291,14 @@ class LocalTask:
             for place, parameter in enumerate(moved_by(optimiser)):
                 of_own = names.get(id(parameter)) if key == OWN_MODEL else None
                 yield of_own or f"{key}/{place}", optimiser, parameter
+
+
+class _Aside:
+    """In the place of a model that stands still, so that no loss is computed from it unnoticed."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise FedCoPLError("task.model stands still while several clients train in one pass; a step takes the "
+                           "parameters of task.trained(), or the run clients_per_forward=1")  # fmt: skip
 
 
 _OWN = "own statistics/"

@@ -107,8 +107,7 @@ def run_together(tasks: Sequence["LocalTask"]) -> "list[ClientUpdate]":
     batches, which nothing reads, are the first client's.
 
     Args:
-        tasks: of one round and setting, with equal numbers of steps and of reported images; the global model is the
-            same for all.
+        tasks: of one round, setting and global model, with equal numbers of steps and of reported images.
     """
     for task in tasks:
         task.begin()
@@ -172,6 +171,7 @@ class Team:
         states = {name: single_values(self.models[name].state_dict(), len(self.tasks)) for name in self._stacked}
         models = []
         for place, task in enumerate(self.tasks):
+            task.step_back()
             for name, by_client in states.items():
                 load_values(task.all_models[name], by_client[place])
             models.append(task.finish())
@@ -267,7 +267,7 @@ class Team:
                 shared.param_groups.append({**group, "params": moved})
             self.optimisers[name] = shared
         for client, task in enumerate(self.tasks):
-            task.trained = partial(_own_parameters, self._cut, self.models, n, client)
+            task.step_aside(partial(_own_parameters, self._cut, self.models, n, client))
 
 
 def scores_after_virtual_step(

@@ -72,7 +72,8 @@ def judge(
         texts = lines.astype(object).where(lines.notna(), "").astype(str)
         told = [{str(name): str(value) for name, value in line.items()} for line in texts.to_dict("records")]
         judged, runs = _where_reached(told, evidence, functions)
-        stated = _number(told[0], "effect", math.nan)
+        part = next((line for line in told if judged.shown and line.get("part") == judged.shown), told[0])
+        stated = _number(part, "effect", math.nan)
         effect = stated if printed is None else printed.get((int(told[0]["number"]), judged.shown), math.nan)
         excludes = "" if math.isnan(effect + judged.low) else "no" if judged.low <= effect <= judged.high else "yes"
         keys = "" if judged.verdict == "not tested" else " ".join(sorted(runs.keys))
@@ -149,7 +150,7 @@ def _judge_lines(lines: Sequence[Line], runs: Evidence) -> Judgement:
             _add(parts, runs.cells(one_row, _number(own[0], "least", 1)))
         else:
             _add(parts, {part: _judge_cells(rule, own, runs)})
-    if not parts:
+    if all(line["rule"] == "note" for line in lines):
         raise FedCoPLError("rule='note' judges nothing; give the claim a line of another rule beside it")
     judged = judge_parts(parts) if len(parts) != 1 else next(iter(parts.values()))
     return judged.with_notes(*notes)
@@ -171,6 +172,11 @@ def _number(line: Line, name: str, default: float) -> Any:
 
 
 def _judge_cells(rule: str, lines: Sequence[Line], runs: Evidence, only: str = "") -> Judgement:
+    for name in ("scale", "unit", "margin", "least"):
+        if len({line.get(name, "") for line in lines}) > 1:
+            raise FedCoPLError(
+                f"lines of one rule and part have another {name}; name each in part, or give all the same"
+            )
     scale, unit = _number(lines[0], "scale", 1.0), lines[0].get("unit") or "points"
     margin = _number(lines[0], "margin", MARGIN)
     if rule == "trend":
@@ -201,7 +207,7 @@ def _cells(line: Line, runs: Evidence, only: str = "") -> dict[str, Callable[[],
                 made[name] = partial(runs.values, read, **first)
             elif other.startswith("best of "):
                 rivals = _named(other.removeprefix("best of "), runs)
-                made[name] = runs.lead(read, {**row, **own}, rivals, **column)
+                made[name] = runs.lead(read, {**row, **own}, rivals, _number(line, "scale", 1.0) < 0, **column)
             else:
                 made[name] = runs.gap(read, first, _run(row, column, {} if other == "row" else _settings(other)))
     return made
@@ -224,7 +230,7 @@ def _ranges(line: Line, runs: Evidence) -> dict[str, Judgement]:
     if unread := [name for name in ("rows", "other", "least") if line.get(name)] + by_row:
         raise FedCoPLError(f"rule='range' does not read {', '.join(unread)}; name the run in own and columns")
     field, _, levels = line.get("levels", "").partition("=")
-    if not levels:
+    if len(levels.split()) < 2:
         raise FedCoPLError("rule='range' needs levels, a setting and its values, such as alpha=0.1 1.0")
     values, unit = list(map(_value, levels.split())), line.get("unit") or "points"
     read, own, scale = runs.read(line["read"]), _settings(line.get("own", "")), _number(line, "scale", 1.0)

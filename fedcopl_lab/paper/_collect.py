@@ -143,7 +143,7 @@ def keys_by_cell(item: Item, profile: str, cards: bool = False, **changes: Any) 
     8
     """
     found: dict[tuple[str, str], set[str]] = {}
-    for cell, config in item.runs(profile, **changes):
+    for cell, config in item.runs(profile, **changes | {"machine": None}):  # those of every machine
         ways = ways_on_cards(config) if cards else [config]
         found.setdefault((cell.series, cell.column), set()).update(key_of(way) for way in ways if has_key(way))
     return found

@@ -147,10 +147,13 @@ class Evidence:
         """:meth:`gap` in every cell whose runs are there; see :meth:`cells`."""
         return self.cells({name: self.gap(read, own, other) for name, (own, other) in pairs.items()}, least)
 
-    def lead(self, read: Read, own: Settings, others: Named, **column: Any) -> Callable[[], pd.Series]:
+    def lead(
+        self, read: Read, own: Settings, others: Named, less_is_better: bool = False, /, **column: Any
+    ) -> Callable[[], pd.Series]:
         """What one run is ahead of the best of several rows whose regime is reached; settings of a row win.
 
-        The best is the row that it is least ahead of, by the mean over the seeds of both.
+        The best is the row that it is least ahead of, by the mean over the seeds of both; of what is better where it is
+        less, the row that it is least behind.
         """
 
         def ahead() -> pd.Series:
@@ -165,7 +168,7 @@ class Evidence:
             empty = [name for name, lead in found.items() if lead.isna().all()]
             if empty:
                 raise NotTestedError(f"{', '.join(empty)} without a number at the same seeds")
-            return min(found.values(), key=lambda lead: float(lead.mean()))
+            return (max if less_is_better else min)(found.values(), key=lambda lead: float(lead.mean()))
 
         return ahead
 
@@ -240,9 +243,10 @@ class TidyRows(Evidence):
 
     Args:
         numbers: the columns seed, metric and value; every other column is a setting.
+        remarks: sentences for the note of every claim.
 
     Raises:
-        FedCoPLError: one of the three columns is missing.
+        FedCoPLError: one of the three columns is missing, or a value or seed is none.
 
     >>> rows = pd.DataFrame({"method": "A", "seed": [0, 1, 2], "metric": "accuracy", "value": [0.5, 0.6, 0.7]})
     >>> evidence = TidyRows(rows)
@@ -250,13 +254,19 @@ class TidyRows(Evidence):
     [50.0, 60.0, 70.0]
     """
 
-    def __init__(self, numbers: pd.DataFrame) -> None:
+    def __init__(self, numbers: pd.DataFrame, remarks: Sequence[str] = ()) -> None:
         check_columns("numbers", ("seed", "metric", "value"), numbers, "expected seed, metric and value")
         if not is_numeric_dtype(numbers["value"]):
             word = numbers[pd.to_numeric(numbers["value"], errors="coerce").isna() & numbers["value"].notna()].iloc[0]
             raise FedCoPLError(f"{word['metric']}={word['value']!r} at seed {word['seed']} is no number")
+        if numbers["seed"].isna().any():
+            raise FedCoPLError("a line of the numbers has no seed; give every line one")
         super().__init__(sorted(numbers["seed"].unique().tolist()))
-        self._numbers = numbers
+        self._numbers, self._remarks = numbers, tuple(remarks)
+
+    def remarks(self) -> tuple[str, ...]:
+        """See :meth:`Evidence.remarks`."""
+        return self._remarks
 
     def reader(self, name: str) -> Read:
         """A metric's value."""
@@ -266,14 +276,18 @@ class TidyRows(Evidence):
         """Metric -> value of the lines with these settings.
 
         Raises:
-            FedCoPLError: an unknown setting, or a metric with two values, so that a setting is left open.
+            FedCoPLError: an unknown setting, or one that is not named and has several values.
         """
-        lines = self._numbers[self._numbers["seed"] == seed]
+        lines = self._numbers
         for name, value in settings.items():
             if name not in lines:
                 raise FedCoPLError(f"the numbers have no column {name!r}; they have {', '.join(lines.columns)}")
             text, number = lines[name].astype(str), pd.to_numeric(lines[name], errors="coerce")
             lines = lines[lines[name].isna() if value is None else (text == str(value)) | (number == value)]
+        for name in set(lines.columns) - {"seed", "metric", "value", *settings}:
+            if lines.groupby("metric")[name].nunique(dropna=False).gt(1).any():
+                raise FedCoPLError(f"the lines of {self.named(settings)} have several values of {name}; name one")
+        lines = lines[lines["seed"] == seed]
         if lines["metric"].duplicated().any():
             raise FedCoPLError(f"several lines at seed {seed} have {self.named(settings)}; name more settings")
         return "", (dict(zip(lines["metric"], lines["value"], strict=True)) if len(lines) else None)

@@ -59,15 +59,19 @@ def read_study(folder: Path | str) -> tuple[str, pd.DataFrame, TidyRows]:
     files = sorted(place.glob(told.get("results", "results/*.csv")))
     if not files:
         raise FedCoPLError(f"{place} has no results {told.get('results', 'results/*.csv')!r}")
-    rows = pd.concat([pd.read_csv(path) for path in files], ignore_index=True)
-    return str(told.get("title", place.resolve().name)), claims, TidyRows(_tidy(rows, told))
+    tables = {path.name: pd.read_csv(path) for path in files}
+    order = [told["round"]] if "round" in told else []
+    for name, table in tables.items():
+        wanted = (*told["settings"], *told["metrics"], told.get("seed", "seed"), *order)
+        check_columns(name, wanted, table, f"they have {', '.join(table.columns)}")
+    numbers = TidyRows(*_tidy(pd.concat(tables.values(), ignore_index=True), told))
+    return str(told.get("title", place.resolve().name)), claims, numbers
 
 
-def _tidy(rows: pd.DataFrame, told: dict[str, Any]) -> pd.DataFrame:
+def _tidy(rows: pd.DataFrame, told: dict[str, Any]) -> tuple[pd.DataFrame, list[str]]:
+    """The last round's numbers, and what is to be said of it."""
     seed, order = told.get("seed", "seed"), told.get("round")
-    settings, metrics = list(told["settings"]), list(told["metrics"])
-    wanted = (*settings, *metrics, seed, *([order] if order else []))
-    check_columns("results", wanted, rows, f"they have {', '.join(rows.columns)}")
+    settings, metrics, said = list(told["settings"]), list(told["metrics"]), list[str]()
     run = [*settings, seed]
     if order:
         rows[order] = pd.to_numeric(rows[order], errors="coerce")
@@ -78,8 +82,12 @@ def _tidy(rows: pd.DataFrame, told: dict[str, Any]) -> pd.DataFrame:
             there = ", ".join(f"{name}={twice[name].iloc[0]}" for name in (*run, order))
             raise FedCoPLError(f"several lines have {there}; name more settings, or read each file once")
         runs = rows.sort_values(order).groupby(run, dropna=False)
+        ends = runs[order].max().value_counts().sort_index()
+        if len(ends) > 1:
+            told_ends = ", ".join(f"{count} of them in round {end:g}" for end, count in ends.items())
+            said = [f"The runs of this study do not end in the same round: {told_ends}."]
         late = runs.tail(LAST_ROUNDS).groupby(run, dropna=False)[metrics]
         last = late.agg(pd.Series.mean, skipna=False)  # a group's own mean passes over NaN before pandas 3
         rows = runs.tail(1).set_index(run)[metrics].join(last.add_suffix(f"_last{LAST_ROUNDS}")).reset_index()
         metrics += [f"{name}_last{LAST_ROUNDS}" for name in metrics]
-    return rows.melt(run, metrics, "metric", "value").rename(columns={seed: "seed"})
+    return rows.melt(run, metrics, "metric", "value").rename(columns={seed: "seed"}), said

@@ -17,6 +17,7 @@ _CELL = ["item", "series", "column", "metric"]
 _LINE = [*_CELL, "x", "y", "seed"]
 _RUN = ["item", "series", "column", "seed"]
 _PLACE = ["place", "y"]
+_LESS_IS_BETTER = ("rounds_needed", "rounds_needed_smoothed")
 _OF_ROUNDS = {item.id for item in ITEMS if item.reads in ("rounds", "labels", "pseudo_labels")}
 
 
@@ -163,6 +164,7 @@ def leads(item: Item | str, numbers: pd.DataFrame, profile: str, metric: str | N
             paired = {row: lead_over(lines, column[3], own[0], row, metric) for row in ahead.dropna().index}
             several = {row: lead for row, lead in paired.items() if len(lead.points) > 1}
             ahead = pd.Series({row: lead.mean for row, lead in (several or paired).items()}, dtype=float)
+        ahead = -ahead if metric in _LESS_IS_BETTER else ahead
         if ahead.notna().any():
             found.append((*column, ahead.idxmin(), float(ahead.min())))
     return pd.DataFrame(found, columns=[*LEVELS[:-1], "best_other", "gap"])

@@ -24,7 +24,7 @@ def summary(numbers: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
         own order. Accuracies stay shares in [0, 1].
 
     Raises:
-        FedCoPLError: no line has that metric, the lines are of several items, or a seed comes twice.
+        FedCoPLError: no line has that metric, the lines are of several items or profiles, or a seed comes twice.
 
     >>> list(summary(lab.paper.measured("smoke").query("item == 'fedcopl_main_table1'")).columns)
     ['series', 'column', 'mean', 'std', 'n']
@@ -34,6 +34,8 @@ def summary(numbers: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
     if numbers["item"].nunique() > 1:
         raise FedCoPLError(f"the numbers are of {numbers['item'].nunique()} items; choose one with .query('item == …')")
     lines = numbers[numbers["metric"] == metric]
+    if "profile" in lines and lines["profile"].nunique() > 1:
+        raise FedCoPLError("the numbers are of several profiles; choose one with .query('profile == …')")
     if lines.empty:
         known = ", ".join(order(numbers["metric"])) or "none"
         raise FedCoPLError(f"no number has metric={metric!r}; these have: {known}")

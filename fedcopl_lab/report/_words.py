@@ -154,6 +154,10 @@ def lines_of(item: Item | str, numbers: pd.DataFrame, profile: str, metrics: Ite
     wanted = (column for column in VALUE_COLUMNS if column != "key")
     check_columns("numbers", wanted, numbers, "pass what collect() or measured() gives")
     lines = numbers[numbers["item"] == name]
+    if other := set(lines.get("profile", ())) - {profile}:
+        raise FedCoPLError(
+            f"the numbers of {name} are of the profile {', '.join(map(str, other))}, not {profile}; name it"
+        )
     for metric in metrics:
         if metric not in set(lines["metric"]):
             raise FedCoPLError(f"the numbers have no {metric!r} of {name}; run `fedcopl-lab reproduce --items {name}`")

@@ -65,7 +65,7 @@ def allocate(
             ``"authors_quota"``, ⌈n_train / (4 C) · (t + 1) / K⌉ on every client. None: zero in paper mode.
 
     Raises:
-        FedCoPLError: negative counts, no count at all, or a missing ``n_train``.
+        FedCoPLError: counts that are negative or no whole numbers, no count at all, or a missing ``n_train``.
 
     >>> lab.allocate(torch.tensor([[3, 20], [2, 25]])).quota.tolist()
     [[15, 12], [10, 14]]
@@ -76,7 +76,7 @@ def allocate(
     check_choice("mode", mode, get_args(AllocationMode))
     check_choice("unseen", unseen, (*get_args(UnseenClass), None))
     if mode == "none":
-        return Allocation(quota=counts.clone(), per_class=None)
+        return Allocation(quota=counts.clone().long(), per_class=None)
     n_clients, n_classes = counts.shape
     wide = counts.long()
     seen, total = wide.sum(dim=0), int(wide.sum())
@@ -93,12 +93,14 @@ def allocate(
             raise FedCoPLError(f"n_train={n_train}, of which a class that no client kept takes a part; pass 0 or more")
         share = (n_train * (phase + 1)) / (4 * n_classes * n_clients)
         quota[:, seen == 0] = int(-(-share // 1))
-    return Allocation(quota=quota.to(counts.dtype), per_class=budget)
+    return Allocation(quota=quota, per_class=budget)
 
 
 def _check_counts(counts: Tensor) -> None:
     if counts.ndim != 2 or 0 in counts.shape:
         raise FedCoPLError(f"counts have shape {tuple(counts.shape)}; expected [n_clients, n_classes]")
+    if counts.is_floating_point() or counts.dtype == torch.bool:
+        raise FedCoPLError(f"counts are {counts.dtype}; expected whole numbers of images")
     if bool((counts < 0).any()):
         raise FedCoPLError(f"counts hold {int(counts.min())}; expected numbers of images, 0 or more")
     if not bool(counts.any()):
@@ -133,6 +135,7 @@ def perturb_counts(
     Shown in notebook ``fedcopl_ours_uploads``.
     """
     check_choice("kind", kind, get_args(CountNoise))
+    counts = counts.long()
     if kind == "none":
         return counts
     if kind == "uniform":

@@ -20,11 +20,21 @@ class CorrectedLabels:
         target: a distribution over the classes for every image, [n, C]; means something where ``used``.
         weight: lambda(u), applied or not: the local label's share where its model is confident and CDSC is on, [n].
         used: which images have a pseudo-label, [n].
+
+    Raises:
+        FedCoPLError: other shapes, or a mask that is not True or False.
     """
 
     target: Float[Tensor, "n c"]
     weight: Float[Tensor, "n"]
     used: Bool[Tensor, "n"]
+
+    def __post_init__(self) -> None:
+        shapes = [tuple(one.shape) for one in (self.target, self.weight, self.used)]
+        n = self.target.shape[:1]
+        if self.target.ndim != 2 or self.weight.shape != n or self.used.shape != n or self.used.dtype != torch.bool:
+            raise FedCoPLError(f"target, weight and used are {shapes}, used {self.used.dtype}; expected [n, C], [n] "
+                               "and [n] of True and False")  # fmt: skip
 
     def __repr__(self) -> str:
         return f"CorrectedLabels({int(self.used.sum())} of {len(self.used)} images labelled)"

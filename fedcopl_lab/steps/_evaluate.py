@@ -72,7 +72,8 @@ def evaluate(
         everywhere: also measure each client's model on the union of all test shards.
 
     Raises:
-        FedCoPLError: no client has a test image, or one has an image that has no label.
+        FedCoPLError: no client has a test image, one has an image that has no label, or the predictor does not answer
+            with one class for each.
 
     >>> shards = [lab.Shard(train=np.array([0]), test=np.array([1, 2]))]
     >>> lab.evaluate(lambda client, indices: indices * 0, shards, torch.tensor([0, 0, 1])).client_mean
@@ -93,13 +94,21 @@ def evaluate(
     per_client, everywhere_accuracy, rights = [], [], []
     for k, own in enumerate(tests):
         if everywhere:
-            right = predictor(k, union) == labels[union]
+            right = _right(predictor, k, union, labels)
             everywhere_accuracy.append(float(right.double().mean()))
             start = sum(n_test[:k])
             right = right[start : start + n_test[k]]
         else:
-            right = predictor(k, own) == labels[own]
+            right = _right(predictor, k, own, labels)
         rights.append("".join(map(str, right.int().tolist())))
         per_client.append(float(right.double().mean()) if n_test[k] else float("nan"))
     global_ = float(np.mean(everywhere_accuracy)) if everywhere else None
     return Evaluation(per_client=tuple(per_client), n_test=n_test, global_=global_, right=tuple(rights))
+
+
+def _right(predictor: Predictor, client: int, indices: Tensor, labels: Tensor) -> Tensor:
+    answer = predictor(client, indices)
+    if answer.shape != indices.shape:
+        raise FedCoPLError(f"the predictor answers {tuple(answer.shape)} to {len(indices)} images of client {client}; "
+                           f"expected one class for each, [{len(indices)}]")  # fmt: skip
+    return answer == labels[indices]

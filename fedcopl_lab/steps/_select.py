@@ -23,11 +23,23 @@ class PseudoLabels:
         labels: the pseudo-label of each, [m].
         candidates: the classes that each may belong to, for labels that admit doubt (CPL), [m, C]; None
             where the label is all there is.
+
+    Raises:
+        FedCoPLError: not one whole-number label for each position, or not one row of candidates.
     """
 
     indices: Int[Tensor, "m"]
     labels: Int[Tensor, "m"]
     candidates: Bool[Tensor, "m c"] | None = None
+
+    def __post_init__(self) -> None:
+        pair = self.indices, self.labels
+        told = " and ".join(f"{tuple(one.shape)} of {one.dtype}" for one in pair)
+        whole = not any(one.is_floating_point() or one.dtype == torch.bool for one in pair)
+        if not whole or self.indices.ndim != 1 or self.indices.shape != self.labels.shape:
+            raise FedCoPLError(f"indices and labels are {told}; expected one label for each position, whole numbers")
+        if self.candidates is not None and len(self.candidates) != len(self):
+            raise FedCoPLError(f"{len(self.candidates)} rows of candidates for {len(self)} images; expected one each")
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -89,6 +89,9 @@ class Catalogue(dict[str, Scores]):
         given = list(sources)
         super().__init__({one.name: one for one in given if isinstance(one, Scores)})
         self.names = [one.name if isinstance(one, Scores) else one for one in given]
+        if twice := {name for name in self.names if self.names.count(name) > 1}:
+            raise FedCoPLError(f"several data sets are named {', '.join(sorted(twice))}; give one another name, as in "
+                               "dataclasses.replace(scores, name='digits, IID')")  # fmt: skip
         if not given:
             raise FedCoPLError("there is no data set to look at; name at least one, such as 'digits'")
 

@@ -51,7 +51,7 @@ def test_an_unknown_profile_is_one_line(capsys):
 def test_gates_are_listed_with_place_number_and_limit(capsys, option):
     assert main(["claims", "--gates", *option]) == 0
     shown = capsys.readouterr().out
-    assert ("the runs stored here" in shown) == bool(option)
+    assert ("stored runs, committed ones for the rest" in shown) == bool(option)
     assert re.search(r"^C  \w+ +β = 0\.1: CoPL minus CPL on the real CLIP \d.*at least 0\), n = 3$", shown, flags=re.M)
     assert re.search(r"^D  .*digits, α = 0\.1: mean λ on confident views \d[\d.]* \(at", shown, flags=re.M)
 

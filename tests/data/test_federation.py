@@ -157,6 +157,7 @@ def test_heterogeneity_equals_plain_sums(data, n_clients, n_classes):
         ({"scheme": "iid", "beta": 0.1}, "beta=0.1 has no meaning for the scheme 'iid'"),
         ({"scheme": "noniid", "beta": 0.1}, "scheme='noniid' is unknown"),
         ({"scheme": "iid", "mode": "code"}, "mode='code' is unknown"),
+        ({"scheme": "iid", "class_order": "x"}, "class_order='x'"),
         ({"scheme": "iid", "test_split": "own_masks"}, "test_split='own_masks' has no meaning"),
         ({"scheme": "dirichlet", "beta": 0.1, "test_split": "x"}, "test_split='x' is unknown"),
         ({"scheme": "dirichlet", "alpha": 0.1}, "alpha=0.1 without label_fraction"),

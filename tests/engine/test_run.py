@@ -216,6 +216,15 @@ def test_a_run_goes_on_from_the_round_before_a_damaged_state(store, short_run, m
         assert promised_bytes(lab.run(config, store, progress=False)) == whole
 
 
+def test_a_lost_row_is_named_before_anything_is_computed(store, short_run, monkeypatch):
+    shutil.copytree(short_run.path, own := store.run(short_run.key).path)
+    (own / "result.json").unlink()
+    (own / "rounds" / "0001.json").unlink()
+    monkeypatch.setattr("fedcopl_lab.engine._run.run_rounds", lambda *_: pytest.fail("computed"))
+    with pytest.raises(FedCoPLError, match="lacks the row of round 1; remove its run folder"):
+        lab.run(short_run.config, store, progress=False)
+
+
 @LONG
 @pytest.mark.parametrize("changes", [{"momentum_state": "per_client"}, {"participation": 0.7, "method": "PromptFL"}])
 def test_clients_in_one_forward_pass_give_the_same_run_up_to_rounding(tmp_path, changes):

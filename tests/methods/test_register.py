@@ -48,6 +48,17 @@ def test_a_recipe_that_changes_nothing_gives_the_same_bytes(store):
     assert all(torch.equal(a, b) for a, b in zip(own.load_state().values(), theirs.load_state().values(), strict=True))
 
 
+def test_a_term_over_a_model_that_stands_still_is_refused(store):
+    def pull(task):
+        return 0.01 * sum(value.square().sum() for value in task.model.parameters())
+
+    register("Pulled", Recipe(uses_pool=False, regulariser=pull), like="FedAvg")
+    configs = [lab.configure("smoke", method="Pulled", **SHORT | {"clients_per_forward": n}) for n in (1, 2)]
+    assert lab.run(configs[0], store, progress=False).result["loss_regulariser"] > 0
+    with pytest.raises(FedCoPLError, match=r"stands still .* takes the parameters of task\.trained\(\)"):
+        lab.run(configs[1], store, progress=False)
+
+
 def test_a_trainer_of_prompts_scores_in_its_own_way(store, small):
     class Flipped(Scorer):
         def logits(self, *parts):

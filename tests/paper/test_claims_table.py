@@ -47,6 +47,8 @@ def test_the_documented_examples_run_and_say_what_they_should(capsys, monkeypatc
          "does not hold", -0.05),
         ({"rule": "every_case", "own": "method=A", "other": "best of method=B | method=C",
           "columns": "depth=2 | depth=4"}, "holds", 0.03),
+        ({"rule": "difference", "read": "loss", "scale": "-1", "own": "method=A", "columns": "depth=2",
+          "other": "best of method=B | method=C"}, "holds", 0.06),
         ({"rule": "every_case", "rows": "method=A | method=C", "own": "depth=4", "other": "depth=2"}, "within noise",
          0.002),
         ({"rule": "every_case", "rows": "the worst: method=B", "own": "method=A", "other": "row",
@@ -131,7 +133,7 @@ def test_what_is_missing_is_not_tested_and_said():
     [
         ({"rule": "vote", "own": "method=A, depth=2"}, "rule='vote' is unknown; choose one of difference, every_"),
         ({"rule": "difference", "own": "A"}, "'A' is no name of rows or columns and no settings"),
-        ({"rule": "difference", "own": "method=A"}, "several lines at seed 0 have method=A; name more settings"),
+        ({"rule": "difference", "own": "method=A"}, "the lines of method=A have several values of depth; name one"),
         ({"rule": "difference", "own": "width=3"}, "the numbers have no column 'width'"),
         ({"rule": "difference", "read": "accuracy ** 2"}, "expected names with"),
         ({"rule": "difference", "read": "accuracy -"}, "expected names with"),
@@ -142,6 +144,7 @@ def test_what_is_missing_is_not_tested_and_said():
         ({"rule": "range", "rows": "method=A", "levels": "depth=2 4"}, "does not read rows; name the run in own"),
         ({"rule": "range", "part": "row", "levels": "depth=2 4"}, "rule='range' does not read part=row"),
         ({"rule": "range", "own": "method=A"}, "rule='range' needs levels, a setting and its values"),
+        ({"rule": "range", "own": "method=A", "levels": "depth=2"}, "rule='range' needs levels, a setting and its"),
         (
             {"rule": "note", "own": "method=A, depth=2", "text": "so much: {:.1f}"},
             "rule='note' judges nothing; give the claim a line of another",
@@ -167,6 +170,25 @@ def test_no_line_of_a_claim_takes_the_place_of_another(rules):
     for line, name in zip(lines, ("against B", "against C"), strict=True):
         line["part"] = name
     assert "against C" in judge(pd.DataFrame(lines).fillna(""), TidyRows(ROWS)).iloc[0]["note"]
+
+
+def test_lines_of_one_part_share_scale_and_unit_and_each_part_has_its_own_effect():
+    shared = {"number": 1, "claim": "A is better", "rule": "every_case", "own": "method=A", "other": "method=B"}
+    own = {"read": ["accuracy", "loss"], "columns": ["shallow: depth=2", "deep: depth=4"], "effect": ["10", "-0.2"]}
+    lines = pd.DataFrame(own).assign(part=own["read"], scale=["100", "-1"], **shared)
+    assert judge(lines, TidyRows(ROWS))["verdict"].item() == "holds"
+    with pytest.raises(FedCoPLError, match="lines of one rule and part have another scale; name each in part"):
+        judge(lines.assign(part=""), TidyRows(ROWS))
+    judged = judge(lines.assign(scale=["100", "1"]), TidyRows(ROWS)).iloc[0]  # of the loss, which is shown
+    assert (judged["verdict"], judged["paper_effect"]) == ("does not hold", -0.2)
+
+
+def test_a_setting_that_changes_from_seed_to_seed_is_not_left_open():
+    mixed = ROWS[(ROWS["depth"] == 2) == (ROWS["seed"] < 2)]
+    with pytest.raises(FedCoPLError, match="the lines of method=A have several values of depth; name one"):
+        verdict_of(mixed, rule="difference", own="method=A", other="method=B")
+    with pytest.raises(FedCoPLError, match="a line of the numbers has no seed"):
+        TidyRows(ROWS.astype({"seed": float}).assign(seed=[float("nan"), *ROWS["seed"][1:]]))
 
 
 def test_numbers_beside_words_are_found_and_words_are_levels():

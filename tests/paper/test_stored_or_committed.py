@@ -72,6 +72,8 @@ def test_runs_with_other_settings_are_not_mixed_with_committed_ones_without_them
     assert set(numbers[untrained]["origin"]) == {"committed"}  # it has no rounds to change
     assert set(numbers[~untrained]["origin"]) == {"computed here"}
     assert stored_or_committed(TABLE, lr=1e-6).empty
+    on_card = stored_or_committed(TABLE, machine=lambda config: dataclasses.replace(config, device="cuda"))
+    assert set(on_card["origin"]) == {"committed"}
 
 
 def test_committed_numbers_of_other_settings_are_not_shown(committed, monkeypatch):

@@ -89,6 +89,20 @@ def test_a_run_without_a_number_in_its_last_round_has_none(study) -> None:
         assert judge(claims.assign(read=read), numbers)["verdict"].tolist() == ["not tested"]
 
 
+def test_a_run_that_ends_early_is_said_and_a_file_without_a_column_refused(study) -> None:
+    path = study / "results" / "all.csv"
+    rows = pd.read_csv(path)
+    _, claims, numbers = read_study(study)
+    assert "end in the same round" not in judge(claims, numbers)["note"].item()
+    rows[(rows["way"] == "B") | (rows["seed"] > 0) | (rows["round"] < 2)].to_csv(path, index=False)
+    _, claims, numbers = read_study(study)
+    note = judge(claims, numbers)["note"].item()
+    assert "do not end in the same round: 1 of them in round 1, 5 of them in round 2." in note
+    rows.rename(columns={"f1": "F1"}).to_csv(study / "results" / "other.csv", index=False)
+    with pytest.raises(FedCoPLError, match=r"other\.csv lack the columns f1"):
+        read_study(study)
+
+
 @pytest.mark.parametrize("rivals", ["way=B | way=C", "way=C | way=B"])
 def test_a_rival_without_numbers_leaves_a_lead_untested_in_any_order(study, rivals) -> None:
     rows = pd.read_csv(study / "results" / "all.csv")

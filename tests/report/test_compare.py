@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.config import configure
-from fedcopl_lab.paper import claims
+from fedcopl_lab.paper import claims, measured
 from fedcopl_lab.report import _compare, against_committed, agreement_text, beside, committed_beside, gaps, readable
 
 
@@ -108,6 +108,11 @@ def test_gaps_are_to_the_best_other_row_at_the_seeds_that_both_have(made_up) -> 
     here = found[found["source"] == "measured"]
     assert here["gap"].item() == pytest.approx(min(ahead.values()))
     assert here["best_other"].item() == min(ahead, key=ahead.__getitem__)
+
+
+def test_the_fewest_rounds_lead_and_no_other_row_is_named_the_best() -> None:
+    found = gaps("sage_supp_table6", measured("smoke", "sage_supp_table6")).set_index("column")
+    assert found.loc["paper: CIFAR-100, 30 %", ["best_other", "gap"]].tolist() == ["FedLabel", 34]
 
 
 def test_sages_mean_of_the_last_five_rounds_stands_beside_the_printed_accuracy(made_up) -> None:

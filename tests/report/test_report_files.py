@@ -224,7 +224,8 @@ def test_a_lead_within_noise_is_not_told_as_one(made_up, all_runs, tmp_path) -> 
 @pytest.mark.usefixtures("words_only")
 def test_another_profile_is_named_and_has_no_smoke_banner(all_numbers, all_runs, tmp_path) -> None:
     name = "fedcopl_main_table6"
-    text = Page(write_report(tmp_path, find_items([name]), all_numbers, all_runs, "paper").read_text("utf-8")).text
+    numbers = {name: all_numbers[name].assign(profile="paper")}
+    text = Page(write_report(tmp_path, find_items([name]), numbers, all_runs, "paper").read_text("utf-8")).text
     assert "These are smoke numbers" not in text
     assert "profile paper" in text
     assert "--profile paper" in text

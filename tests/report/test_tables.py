@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.paper import VALUE_COLUMNS, with_settings
-from fedcopl_lab.report import summary, table, to_csv, to_latex
+from fedcopl_lab.report import beside, summary, table, to_csv, to_latex
 from fedcopl_lab.report._tables import escape_latex, order_of_rows, seeds_text
 
 
@@ -41,6 +41,14 @@ def test_a_column_that_weak_rows_lack_is_no_harder_one() -> None:
     best_first = [f"row {n}" for n in reversed(range(9))]
     assert order_of_rows(both, "accuracy") == best_first
     assert order_of_rows(pd.concat([both, strong]), "accuracy") == best_first
+
+
+def test_numbers_of_another_profile_are_refused(made_up) -> None:
+    own = frame({("a", "c"): [0.5, 0.7]}).assign(profile="smoke")
+    with pytest.raises(FedCoPLError, match="of several profiles; choose one"):
+        summary(pd.concat([own, own.assign(profile="mini")]))
+    with pytest.raises(FedCoPLError, match="are of the profile mini, not smoke; name it"):
+        beside("fedcopl_main_table6", made_up("fedcopl_main_table6", profile="mini"))
 
 
 def test_summary_takes_the_last_round_of_each_run() -> None:

@@ -128,6 +128,7 @@ MODES, SHAPES = ("paper", "authors", "none"), ((3,), (1, 2, 3), (0, 3), (3, 0))
             for mode in MODES
         ),
         *((torch.ones(shape).long(), (), (str(shape), "[n_clients, n_classes]")) for shape in SHAPES),
+        *((torch.ones(2, 2).to(kind), (), (str(kind), "whole numbers")) for kind in (torch.float32, torch.bool)),
         (torch.ones(1, 1).long(), ("papers",), ("mode='papers'", "paper, authors, none")),
         (torch.ones(1, 1).long(), ("paper", None, 0, "none"), ("unseen='none'", "zero, authors_quota")),
     ],
@@ -137,6 +138,16 @@ def test_refuses_what_cannot_be_allocated(refused, counts, arguments, words):
     with refused(*words):
         unwrap(allocate)(counts, *arguments)
     assert torch.equal(counts, before)
+
+
+def test_quotas_of_narrow_counts_do_not_overflow():
+    counts = torch.tensor([[255, 1], [255, 0], [255, 0]])
+    for mode in ("paper", "none"):
+        assert unwrap(allocate)(counts.to(torch.uint8), mode).quota.tolist() == allocate(counts, mode).quota.tolist()
+    half = [unwrap(perturb_counts)(one, "half", torch.Generator().manual_seed(0)).tolist()
+            for one in (counts, counts.to(torch.uint8))]  # fmt: skip
+    assert half[0] == half[1]
+    assert max(map(max, half[0])) > 255
 
 
 FEW = torch.tensor([[4, 0, 12], [7, 9, 1]])

@@ -4,13 +4,14 @@ import itertools
 import math
 from inspect import unwrap
 
+import jaxtyping
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedcopl_lab import correct_pseudo_labels
-from fedcopl_lab.steps import confident_labels, consistency_loss, proximal_term
+from fedcopl_lab.steps import CorrectedLabels, confident_labels, consistency_loss, proximal_term
 
 KAPPA = math.log(2) / 0.05
 
@@ -189,6 +190,13 @@ def test_proximal_term_is_half_the_squared_distance_and_pulls_back():
 def test_refuses_settings_out_of_range(refused, change, saying):
     with refused(saying):
         correct_pseudo_labels(torch.zeros(2, 3), torch.zeros(2, 3), **change)
+
+
+@pytest.mark.parametrize("used", [torch.ones(4, 1).bool(), torch.ones(4), torch.ones(3).bool()])
+def test_a_mask_that_would_be_broadcast_is_refused(refused, monkeypatch, used):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    with refused("target, weight and used are [(4, 2), (4,), ", "expected [n, C], [n] and [n] of True and False"):
+        CorrectedLabels(torch.full((4, 2), 0.5), torch.ones(4), used)
 
 
 def test_refuses_scores_of_other_shapes_or_not_finite(refused):

@@ -2,6 +2,7 @@
 
 import math
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -68,6 +69,13 @@ def test_refuses_an_image_without_a_label(outside):
 def test_refuses_a_federation_without_test_images(refused):
     with refused("none of the 2 clients", "expected at least one"):
         evaluate(predictor, [SHARDS[1], SHARDS[1]], LABELS)
+
+
+def test_an_answer_that_would_be_broadcast_is_refused(refused, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    for everywhere in (False, True):
+        with refused("answers (", "1) to ", "images of client 0; expected one class for each"):
+            evaluate(lambda *asked: predictor(*asked)[:, None], SHARDS, LABELS, everywhere)
 
 
 def test_each_test_image_is_told_and_gives_the_accuracy() -> None:

@@ -5,6 +5,7 @@ import random
 from fractions import Fraction
 from inspect import unwrap
 
+import jaxtyping
 import pytest
 import torch
 from hypothesis import given, settings
@@ -81,6 +82,19 @@ def test_accuracy_counts_and_length():
     assert len(chosen) == 3
     assert chosen.accuracy(torch.tensor([1, 9, 9, 9, 1])) == pytest.approx(float(Fraction(2, 3)))
     assert chosen.counts(3).tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("indices", "labels"),
+    [([0, 2], [1, 1, 0]), ([True, False], [1, 0]), ([0.0, 1.0], [1, 0]), ([[0], [1]], [[1], [0]])],
+)
+def test_labels_that_do_not_belong_to_their_images_are_refused(refused, monkeypatch, indices, labels):
+    """Such as a mask, or the labels of all images beside the indices of some."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    with refused("expected one label for each position"):
+        PseudoLabels(torch.tensor(indices), torch.tensor(labels))
+    with refused("3 rows of candidates for 2 images"):
+        PseudoLabels(torch.tensor([0, 1]), torch.tensor([0, 1]), torch.ones(3, 2, dtype=torch.bool))
 
 
 def test_nothing_wanted_is_an_empty_selection():

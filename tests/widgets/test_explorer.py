@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from fedcopl_lab import widgets
+from fedcopl_lab import FedCoPLError, widgets
 from fedcopl_lab.extras.bench.widgets import made_up_scores
 from fedcopl_lab.widgets import ThresholdParams
 
@@ -156,6 +156,11 @@ def test_a_larger_data_set_has_all_its_clients_and_classes(catalogue):
     for name, value in (("client", 4), ("label", 8)):
         explorer.controls[name].value = value
         assert (explorer.state[name], explorer.controls[name].value, explorer.message) == (value, value, "")
+
+
+def test_two_data_sets_of_one_name_are_refused(catalogue):
+    with pytest.raises(FedCoPLError, match="several data sets are named made up; give one another name"):
+        widgets.explore_allocation([*catalogue.values(), *catalogue.values()])
 
 
 def test_what_a_control_cannot_show_is_said(views):

@@ -86,15 +86,16 @@ def wrong_counts_do_no_harm(runs: StoredRuns) -> Judgement:
 def quantity_as_good_as_dirichlet(runs: StoredRuns) -> Judgement:
     """14: FedCoPL's average under the quantity split minus its average under Dirichlet, against the margin."""
 
-    def difference(*splits: Settings) -> pd.Series:
-        quantity, *others = (runs.values(accuracy, method="FedCoPL", **there) for there in splits)
-        dirichlet = pooled({str(place): values for place, values in enumerate(others)})
-        error = math.hypot(image_error(quantity), image_error(dirichlet)) / math.sqrt(2)  # each counts as one of a pair
-        return with_image_error(quantity - dirichlet, error)
+    def difference(quantity: Settings, dirichlet: Named) -> pd.Series:
+        own = runs.values(accuracy, method="FedCoPL", **quantity)
+        other = pooled(runs.in_columns(accuracy, dirichlet, method="FedCoPL"))
+        error = math.hypot(image_error(own), image_error(other)) / math.sqrt(2)  # each counts as one of a pair
+        return with_image_error(own - other, error)
 
-    splits = [runs.columns(skew) for skew in ("quantity", "β = 0.1", "β = 0.05")]
-    sets = zip(splits[0], *(there.values() for there in splits), strict=True)
-    return judge_equivalence(pooled(runs.cells({name: partial(difference, *there) for name, *there in sets})))
+    splits = (runs.columns(skew) for skew in ("quantity", "β = 0.1", "β = 0.05"))
+    of_set = zip(runs.sets, *(columns.items() for columns in splits), strict=True)
+    sets = {name: partial(difference, there, dict(others)) for name, (_, there), *others in of_set}
+    return judge_equivalence(pooled(runs.cells(sets)))
 
 
 def many_baselines_below_zero_shot(runs: StoredRuns) -> Judgement:
