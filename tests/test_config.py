@@ -213,6 +213,7 @@ def test_numbers_of_numpy_are_the_same_run():
     own = configure("smoke", method="SAGE", seed=np.int64(3), rounds=np.int32(2), alpha=np.float32(0.5))
     assert own == configure("smoke", method="SAGE", seed=3, rounds=2, alpha=0.5)
     assert {type(own.seed), type(own.rounds), type(own.alpha)} == {int, float}
+    assert type(configure("smoke", beta=np.int64(1)).beta) is float
     with pytest.raises(FedCoPLError, match=r"seed=np.int64\(-1\) is not valid"):
         configure("smoke", seed=np.int64(-1))
 

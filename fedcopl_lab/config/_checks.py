@@ -49,7 +49,7 @@ def check_fields(settings: Any, name_of: Callable[[str], str] = str) -> None:
         number = isinstance(value, numbers.Real) and not isinstance(value, bool)
         if number and field.type in (float, float | None):
             object.__setattr__(settings, field.name, float(value))  # beta=1 and beta=1.0 are one run, one key
-        if isinstance(value, numbers.Integral) and not isinstance(value, bool | int):
+        elif isinstance(value, numbers.Integral) and not isinstance(value, bool | int):
             object.__setattr__(settings, field.name, int(value))  # of numpy, such as a seed from np.arange
         if name in RANGES and not (optional and value is None):
             expected, holds = RANGES[name]

@@ -41,7 +41,7 @@ def heterogeneity(train_counts: Indices, test_counts: Indices) -> Heterogeneity:
     """Summarise the class counts of all clients.
 
     Args:
-        train_counts: training images by client and class, ``[K, C]``; every client has one or more.
+        train_counts: training images by client and class, ``[K, C]``; distances leave out a client without any.
         test_counts: test images by client and class, ``[K, C]``.
 
     >>> heterogeneity(np.array([[4, 0], [0, 4]]), np.array([[1, 0], [0, 1]])).total_variation
@@ -50,13 +50,13 @@ def heterogeneity(train_counts: Indices, test_counts: Indices) -> Heterogeneity:
     Shown in notebook ``fedcopl_supp_fig3``.
     """
     train_sizes, test_sizes = train_counts.sum(axis=1), test_counts.sum(axis=1)
-    train_mix = train_counts / train_sizes[:, None]
+    train_mix = train_counts / np.maximum(train_sizes, 1)[:, None]
     global_mix = train_counts.sum(axis=0) / train_counts.sum()
-    tested = test_sizes > 0
+    tested = (train_sizes > 0) & (test_sizes > 0)
     test_mix = test_counts[tested] / test_sizes[tested, None]
     own_distances = np.abs(train_mix[tested] - test_mix).sum(axis=1) / 2
     return Heterogeneity(
-        total_variation=float(np.abs(train_mix - global_mix).sum(axis=1).mean() / 2),
+        total_variation=float(np.abs(train_mix[train_sizes > 0] - global_mix).sum(axis=1).mean() / 2),
         train_test_variation=float(own_distances.mean()) if tested.any() else 0.0,
         classes_per_client=float((train_counts > 0).sum(axis=1).mean()),
         smallest_train=int(train_sizes.min()),

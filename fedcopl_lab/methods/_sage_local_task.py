@@ -1,6 +1,6 @@
 """One client's round of semi-supervised training: its models, its batches, its optimiser, what it records."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -91,7 +91,7 @@ class LocalTask:
         self.memory = copied(dict(memory or {}))
         self.send: Tensors = {}
         self.trained: Callable[..., Mapping[str, Tensor]] = self._parameters
-        self._aside: ResNet8 | None = None
+        self._aside: tuple[ResNet8, dict[str, nn.Module]] | None = None
         self.optimiser = self.sgd(self.model.parameters())
         self._momentum_before = dict(momentum or {})
         self.labelled = setting.labelled(client, everything=recipe.labels == "all")
@@ -106,6 +106,7 @@ class LocalTask:
 
     def step(self, batch: Batch) -> Losses:
         """One step of this client alone."""
+        self.step_back()
         return Team([self]).step([batch])[0]
 
     def begin(self) -> None:
@@ -114,13 +115,16 @@ class LocalTask:
         self.recipe.begin(self)
         self._load_momentum()
 
-    def step_aside(self, trained: Callable[..., Mapping[str, Tensor]]) -> None:
-        """Several clients train in one pass: a step reads this client's parameters from ``trained``, not ``model``."""
-        self.trained, self._aside, self.model = trained, self.model, cast("ResNet8", _Aside())
+    def step_aside(self, trained: Callable[..., Mapping[str, Tensor]], names: Collection[str]) -> None:
+        """Several clients train in one pass: a step reads the parameters of the named models from ``trained`` alone."""
+        self.trained, self._aside = trained, (self.model, dict(self.models))
+        self.model, aside = cast("ResNet8", _Aside()), cast("nn.Module", _Aside())
+        self.models |= dict.fromkeys(self.models.keys() & names, aside)
 
     def step_back(self) -> None:
         """The pass is over, or this client trains alone."""
-        self.model = self._aside or self.model
+        self.model, self.models = self._aside or (self.model, self.models)
+        self.trained, self._aside = self._parameters, None
 
     def count(self, losses: Mapping[str, Tensor]) -> None:
         """One step is done, with these losses."""
@@ -297,8 +301,13 @@ class _Aside:
     """In the place of a model that stands still, so that no loss is computed from it unnoticed."""
 
     def __getattr__(self, name: str) -> Any:
-        raise FedCoPLError("task.model stands still while several clients train in one pass; a step takes the "
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise FedCoPLError("a client's own models stand still while several train in one pass: a step takes the "
                            "parameters of task.trained(), or the run clients_per_forward=1")  # fmt: skip
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        return self.forward
 
 
 _OWN = "own statistics/"

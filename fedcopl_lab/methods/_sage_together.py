@@ -267,7 +267,7 @@ class Team:
                 shared.param_groups.append({**group, "params": moved})
             self.optimisers[name] = shared
         for client, task in enumerate(self.tasks):
-            task.step_aside(partial(_own_parameters, self._cut, self.models, n, client))
+            task.step_aside(partial(_own_parameters, self._cut, self.models, n, client), self._stacked)
 
 
 def scores_after_virtual_step(

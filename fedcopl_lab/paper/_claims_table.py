@@ -72,7 +72,8 @@ def judge(
         texts = lines.astype(object).where(lines.notna(), "").astype(str)
         told = [{str(name): str(value) for name, value in line.items()} for line in texts.to_dict("records")]
         judged, runs = _where_reached(told, evidence, functions)
-        part = next((line for line in told if judged.shown and line.get("part") == judged.shown), told[0])
+        own = (line for line in told if (name := line.get("part")) and f"{judged.shown}, ".startswith(f"{name}, "))
+        part = next(own, told[0])
         stated = _number(part, "effect", math.nan)
         effect = stated if printed is None else printed.get((int(told[0]["number"]), judged.shown), math.nan)
         excludes = "" if math.isnan(effect + judged.low) else "no" if judged.low <= effect <= judged.high else "yes"
@@ -171,14 +172,16 @@ def _number(line: Line, name: str, default: float) -> Any:
         raise FedCoPLError(f"{name}={line[name]!r} is no number; give one, or leave it empty") from error
 
 
+def _how(rule: str, line: Line) -> tuple[float, str, float, int]:
+    """Scale, unit, margin where the rule has one, and least of a line."""
+    margin = _number(line, "margin", MARGIN) if rule in ("equivalence", "no_worse") else MARGIN
+    return _number(line, "scale", 1.0), line.get("unit") or "points", margin, _number(line, "least", 1)
+
+
 def _judge_cells(rule: str, lines: Sequence[Line], runs: Evidence, only: str = "") -> Judgement:
-    for name in ("scale", "unit", "margin", "least"):
-        if len({line.get(name, "") for line in lines}) > 1:
-            raise FedCoPLError(
-                f"lines of one rule and part have another {name}; name each in part, or give all the same"
-            )
-    scale, unit = _number(lines[0], "scale", 1.0), lines[0].get("unit") or "points"
-    margin = _number(lines[0], "margin", MARGIN)
+    scale, unit, margin, least = how = _how(rule, lines[0])
+    if any(_how(rule, line) != how for line in lines):
+        raise FedCoPLError("lines of one rule and part have other scales, units, margins or least; name each in part")
     if rule == "trend":
         if len(lines) > 1 or (lines[0].get("rows") and not only):
             raise FedCoPLError("rule='trend' takes one line and one row; part='row' makes a part of each row")
@@ -186,7 +189,7 @@ def _judge_cells(rule: str, lines: Sequence[Line], runs: Evidence, only: str = "
     wanted: dict[str, Callable[[], pd.Series]] = {}
     for line in lines:
         _add(wanted, _cells(line, runs, only))
-    found = runs.cells(wanted, 1 if only else _number(lines[0], "least", 1))
+    found = runs.cells(wanted, 1 if only else least)
     if rule == "every_case":
         return judge_every_case({name: scale * values for name, values in found.items()}, unit)
     values = scale * pooled(found)

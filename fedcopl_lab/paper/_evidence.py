@@ -276,7 +276,7 @@ class TidyRows(Evidence):
         """Metric -> value of the lines with these settings.
 
         Raises:
-            FedCoPLError: an unknown setting, or one that is not named and has several values.
+            FedCoPLError: an unknown setting, or one that is not named and has several values, of which one comes twice.
         """
         lines = self._numbers
         for name, value in settings.items():
@@ -284,9 +284,12 @@ class TidyRows(Evidence):
                 raise FedCoPLError(f"the numbers have no column {name!r}; they have {', '.join(lines.columns)}")
             text, number = lines[name].astype(str), pd.to_numeric(lines[name], errors="coerce")
             lines = lines[lines[name].isna() if value is None else (text == str(value)) | (number == value)]
-        for name in set(lines.columns) - {"seed", "metric", "value", *settings}:
-            if lines.groupby("metric")[name].nunique(dropna=False).gt(1).any():
-                raise FedCoPLError(f"the lines of {self.named(settings)} have several values of {name}; name one")
+        for column in sorted(set(map(str, lines.columns)) - {"seed", "metric", "value", *settings}):
+            values = lines.groupby("metric")[column]
+            several = values.nunique(dropna=False).between(2, values.size() - 1)  # one for each line is no setting
+            if several.any():
+                told = f"the lines of {self.named(settings)} have several values of {column}"
+                raise FedCoPLError(f"{told}; name one, or leave the column out where it is no setting")
         lines = lines[lines["seed"] == seed]
         if lines["metric"].duplicated().any():
             raise FedCoPLError(f"several lines at seed {seed} have {self.named(settings)}; name more settings")

@@ -59,12 +59,16 @@ def read_study(folder: Path | str) -> tuple[str, pd.DataFrame, TidyRows]:
     files = sorted(place.glob(told.get("results", "results/*.csv")))
     if not files:
         raise FedCoPLError(f"{place} has no results {told.get('results', 'results/*.csv')!r}")
-    tables = {path.name: pd.read_csv(path) for path in files}
-    order = [told["round"]] if "round" in told else []
-    for name, table in tables.items():
-        wanted = (*told["settings"], *told["metrics"], told.get("seed", "seed"), *order)
-        check_columns(name, wanted, table, f"they have {', '.join(table.columns)}")
-    numbers = TidyRows(*_tidy(pd.concat(tables.values(), ignore_index=True), told))
+    tables = [pd.read_csv(path) for path in files]
+    wanted = (
+        *told["settings"],
+        *told["metrics"],
+        told.get("seed", "seed"),
+        *([told["round"]] if "round" in told else []),
+    )
+    for path, table in zip(files, tables, strict=True):
+        check_columns(str(path.relative_to(place)), wanted, table, f"they have {', '.join(table.columns)}")
+    numbers = TidyRows(*_tidy(pd.concat(tables, ignore_index=True), told))
     return str(told.get("title", place.resolve().name)), claims, numbers
 
 
@@ -84,7 +88,7 @@ def _tidy(rows: pd.DataFrame, told: dict[str, Any]) -> tuple[pd.DataFrame, list[
         runs = rows.sort_values(order).groupby(run, dropna=False)
         ends = runs[order].max().value_counts().sort_index()
         if len(ends) > 1:
-            told_ends = ", ".join(f"{count} of them in round {end:g}" for end, count in ends.items())
+            told_ends = ", ".join(f"{count} of them in round {end:.0f}" for end, count in ends.items())
             said = [f"The runs of this study do not end in the same round: {told_ends}."]
         late = runs.tail(LAST_ROUNDS).groupby(run, dropna=False)[metrics]
         last = late.agg(pd.Series.mean, skipna=False)  # a group's own mean passes over NaN before pandas 3

@@ -9,7 +9,7 @@ import pandas as pd
 from fedcopl_lab._errors import FedCoPLError, check_columns
 from fedcopl_lab.paper import ITEMS, Item, measured, measured_profiles, printed
 from fedcopl_lab.report._tables import lead_over, summary
-from fedcopl_lab.report._words import item_of, lines_of, order, scale, setting_of
+from fedcopl_lab.report._words import LESS_IS_BETTER, item_of, lines_of, order, scale, setting_of
 
 LEVELS = ["source", "profile", "dataset", "column", "statistic"]
 """Levels of the columns of :func:`beside`."""
@@ -17,7 +17,6 @@ _CELL = ["item", "series", "column", "metric"]
 _LINE = [*_CELL, "x", "y", "seed"]
 _RUN = ["item", "series", "column", "seed"]
 _PLACE = ["place", "y"]
-_LESS_IS_BETTER = ("rounds_needed", "rounds_needed_smoothed")
 _OF_ROUNDS = {item.id for item in ITEMS if item.reads in ("rounds", "labels", "pseudo_labels")}
 
 
@@ -164,7 +163,7 @@ def leads(item: Item | str, numbers: pd.DataFrame, profile: str, metric: str | N
             paired = {row: lead_over(lines, column[3], own[0], row, metric) for row in ahead.dropna().index}
             several = {row: lead for row, lead in paired.items() if len(lead.points) > 1}
             ahead = pd.Series({row: lead.mean for row, lead in (several or paired).items()}, dtype=float)
-        ahead = -ahead if metric in _LESS_IS_BETTER else ahead
+        ahead = 0 - ahead if metric in LESS_IS_BETTER else ahead
         if ahead.notna().any():
             found.append((*column, ahead.idxmin(), float(ahead.min())))
     return pd.DataFrame(found, columns=[*LEVELS[:-1], "best_other", "gap"])

@@ -267,7 +267,8 @@ def spread(item: Item, lines: pd.DataFrame, profile: str) -> Figure:
     def paint(axes: Axes, part: pd.DataFrame) -> None:
         axes.axvline(0, color=INK, linewidth=0.8, zorder=1)
         for row, other in enumerate(others):
-            _lead_row(axes, row, lead_over(part, part["column"].iloc[0], own, other))
+            if len((found := lead_over(part, part["column"].iloc[0], own, other)).points):  # not yet run
+                _lead_row(axes, row, found)
         axes.margins(x=0.08)
         axes.xaxis.set_major_locator(MaxNLocator(6, prune="both"))  # labels at the ends would meet the next panel's
 

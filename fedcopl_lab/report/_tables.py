@@ -9,7 +9,7 @@ import pandas as pd
 
 from fedcopl_lab._errors import FedCoPLError
 from fedcopl_lab.paper import ITEMS, VALUE_COLUMNS, Item, printed, t_interval
-from fedcopl_lab.report._words import in_item_order, last_round, mean_std, metric_name, order, scale
+from fedcopl_lab.report._words import LESS_IS_BETTER, in_item_order, last_round, mean_std, metric_name, order, scale
 
 
 def summary(numbers: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
@@ -93,7 +93,7 @@ class Lead:
 def lead_over(lines: pd.DataFrame, column: str, own: str, other: str, metric: str = "accuracy") -> Lead:
     """One row minus another in one column after the last round, in points of accuracy."""
     part = last_round(lines[(lines["metric"] == metric) & (lines["column"] == column)])
-    wide = part.pivot(index="seed", columns="series", values="value")[[own, other]].dropna()
+    wide = part.pivot(index="seed", columns="series", values="value").reindex(columns=[own, other]).dropna()
     points = scale(metric) * (wide[own] - wide[other])
     interval = t_interval(points) if len(points) > 1 else (float(points.mean()), math.nan, math.nan)
     return Lead(wide, points.to_numpy(), *interval)
@@ -109,10 +109,11 @@ def clear_best(numbers: pd.DataFrame, metric: str, item: Item | None) -> set[tup
     if item is not None:
         rivals = rivals[[item.ranked and item.role(series) != "reference" for series in rivals["series"]]]
     for column, cells in rivals.groupby("column", sort=False):
-        best = str(cells["series"].iloc[int(cells["mean"].argmax())])
+        less = metric in LESS_IS_BETTER
+        best = str(cells["series"].iloc[int(cells["mean"].argmin() if less else cells["mean"].argmax())])
         others = [name for name in cells["series"] if name != best]
         ahead = (lead_over(numbers, str(column), best, name, metric) for name in others)
-        if others and all(lead.low > 0 for lead in ahead):
+        if others and all(lead.high < 0 if less else lead.low > 0 for lead in ahead):
             found.add((best, str(column)))
     return found
 
@@ -124,7 +125,9 @@ def order_of_rows(numbers: pd.DataFrame, metric: str) -> list[str]:
         return rows
     wide = summary(numbers, metric).pivot(index="series", columns="column", values="mean")
     centre = wide.dropna() if len(wide.dropna()) else wide  # a column without the weak rows is not a harder one
-    return list((wide - centre.mean()).mean(axis=1).sort_values(ascending=False, kind="stable").index)
+    return list(
+        (wide - centre.mean()).mean(axis=1).sort_values(ascending=metric in LESS_IS_BETTER, kind="stable").index
+    )
 
 
 def same_printed(item: Item, lines: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -147,7 +150,7 @@ def to_latex(
 
     Args:
         numbers: the lines of one item.
-        metric: name of the value; the largest is the best.
+        metric: name of the value; the largest is the best, of rounds to an accuracy the smallest.
         caption: text of the caption; say profile, data set and seeds.
         label: LaTeX label.
         marked: whether to mark at all; rows that are settings, not methods, need none.

@@ -150,11 +150,12 @@ def paper_of(item: Item) -> str:
 
 def lines_of(item: Item | str, numbers: pd.DataFrame, profile: str, metrics: Iterable[str] = ()) -> pd.DataFrame:
     """The lines of one item, checked, in its order, and with what each of them is from."""
-    name = item_of(item).id
+    known = item_of(item)
+    name = known.id
     wanted = (column for column in VALUE_COLUMNS if column != "key")
     check_columns("numbers", wanted, numbers, "pass what collect() or measured() gives")
     lines = numbers[numbers["item"] == name]
-    if other := set(lines.get("profile", ())) - {profile}:
+    if (other := set(lines.get("profile", ())) - {profile}) and known.reads != "manifests":  # the same in every profile
         raise FedCoPLError(
             f"the numbers of {name} are of the profile {', '.join(map(str, other))}, not {profile}; name it"
         )
@@ -213,6 +214,10 @@ def axis_name(metric: str, item: Item | None = None) -> str:
 def unit(metric: str) -> str:
     """What stands behind a metric's name in a heading."""
     return " (%)" if is_share(metric) else ""
+
+
+LESS_IS_BETTER = ("rounds_needed", "rounds_needed_smoothed")
+"""Metrics of which the smallest is the best."""
 
 
 def is_share(metric: str) -> bool:

@@ -99,12 +99,16 @@ def allocate(
 def _check_counts(counts: Tensor) -> None:
     if counts.ndim != 2 or 0 in counts.shape:
         raise FedCoPLError(f"counts have shape {tuple(counts.shape)}; expected [n_clients, n_classes]")
-    if counts.is_floating_point() or counts.dtype == torch.bool:
-        raise FedCoPLError(f"counts are {counts.dtype}; expected whole numbers of images")
+    _check_whole(counts)
     if bool((counts < 0).any()):
         raise FedCoPLError(f"counts hold {int(counts.min())}; expected numbers of images, 0 or more")
     if not bool(counts.any()):
         raise FedCoPLError("counts are all 0; expected at least one kept image: lower q_conf or q_ent, raise epsilon")
+
+
+def _check_whole(counts: Tensor) -> None:
+    if counts.is_floating_point() or counts.dtype == torch.bool:
+        raise FedCoPLError(f"counts are {counts.dtype}; expected whole numbers of images")
 
 
 def perturb_counts(
@@ -127,7 +131,7 @@ def perturb_counts(
         epsilon: privacy budget of a label phase, for the two that have one.
 
     Raises:
-        FedCoPLError: another kind, or a missing or non-positive ε.
+        FedCoPLError: another kind, counts that are no whole numbers, or a missing or non-positive ε.
 
     >>> perturb_counts(torch.tensor([[4, 0]]), "uniform", torch.Generator()).tolist()
     [[2, 2]]
@@ -135,6 +139,7 @@ def perturb_counts(
     Shown in notebook ``fedcopl_ours_uploads``.
     """
     check_choice("kind", kind, get_args(CountNoise))
+    _check_whole(counts)
     counts = counts.long()
     if kind == "none":
         return counts

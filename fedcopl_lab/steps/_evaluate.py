@@ -107,7 +107,7 @@ def evaluate(
 
 
 def _right(predictor: Predictor, client: int, indices: Tensor, labels: Tensor) -> Tensor:
-    answer = predictor(client, indices)
+    answer = torch.as_tensor(predictor(client, indices))
     if answer.shape != indices.shape:
         raise FedCoPLError(f"the predictor answers {tuple(answer.shape)} to {len(indices)} images of client {client}; "
                            f"expected one class for each, [{len(indices)}]")  # fmt: skip

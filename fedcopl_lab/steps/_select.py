@@ -33,7 +33,7 @@ class PseudoLabels:
     candidates: Bool[Tensor, "m c"] | None = None
 
     def __post_init__(self) -> None:
-        pair = self.indices, self.labels
+        pair = [torch.as_tensor(one) for one in (self.indices, self.labels)]
         told = " and ".join(f"{tuple(one.shape)} of {one.dtype}" for one in pair)
         whole = not any(one.is_floating_point() or one.dtype == torch.bool for one in pair)
         if not whole or self.indices.ndim != 1 or self.indices.shape != self.labels.shape:

@@ -38,6 +38,10 @@ class Predictions:
 
     def accuracy(self, labels: Int[Tensor, "n"]) -> float:
         """Share of images whose most probable class is their label, in [0, 1]."""
+        if labels.shape != self.logits.shape[:1]:
+            raise FedCoPLError(
+                f"labels have shape {tuple(labels.shape)}; expected one for each of {len(self.logits)} images"
+            )
         return float((self.labels == labels).double().mean())
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 import sys
 
+import jaxtyping
 import pytest
 import torch
 from stored_bytes import promised_bytes
@@ -48,15 +49,21 @@ def test_a_recipe_that_changes_nothing_gives_the_same_bytes(store):
     assert all(torch.equal(a, b) for a, b in zip(own.load_state().values(), theirs.load_state().values(), strict=True))
 
 
-def test_a_term_over_a_model_that_stands_still_is_refused(store):
-    def pull(task):
-        return 0.01 * sum(value.square().sum() for value in task.model.parameters())
+def test_a_term_over_a_model_that_stands_still_is_refused(store, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # it would refuse the stand-in for the model
 
-    register("Pulled", Recipe(uses_pool=False, regulariser=pull), like="FedAvg")
-    configs = [lab.configure("smoke", method="Pulled", **SHORT | {"clients_per_forward": n}) for n in (1, 2)]
-    assert lab.run(configs[0], store, progress=False).result["loss_regulariser"] > 0
-    with pytest.raises(FedCoPLError, match=r"stands still .* takes the parameters of task\.trained\(\)"):
-        lab.run(configs[1], store, progress=False)
+    def size(model):
+        return 0.01 * sum(value.square().sum() for value in model.parameters())
+
+    terms = {"Parameters": lambda task: size(task.model), "Further": lambda task: size(task.models["second"]),
+             "Scores": lambda task: task.scores(task.model, torch.zeros(2, 3, 8, 8)).square().sum()}  # fmt: skip
+    for name, term in terms.items():
+        begin = lambda task: task.add_model("second", task.copy_of(task.start).train())  # noqa: E731
+        register(name, Recipe(uses_pool=False, begin=begin, regulariser=term), like="FedAvg")
+        alone, together = (lab.configure("smoke", method=name, **SHORT | {"clients_per_forward": n}) for n in (1, 2))
+        assert lab.run(alone, store, progress=False).result["loss_regulariser"] > 0
+        with pytest.raises(FedCoPLError, match=r"stand still .* takes the parameters of task\.trained\(\)"):
+            lab.run(together, store, progress=False)
 
 
 def test_a_trainer_of_prompts_scores_in_its_own_way(store, small):

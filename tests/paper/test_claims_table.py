@@ -177,7 +177,9 @@ def test_lines_of_one_part_share_scale_and_unit_and_each_part_has_its_own_effect
     own = {"read": ["accuracy", "loss"], "columns": ["shallow: depth=2", "deep: depth=4"], "effect": ["10", "-0.2"]}
     lines = pd.DataFrame(own).assign(part=own["read"], scale=["100", "-1"], **shared)
     assert judge(lines, TidyRows(ROWS))["verdict"].item() == "holds"
-    with pytest.raises(FedCoPLError, match="lines of one rule and part have another scale; name each in part"):
+    alike = lines.assign(read="accuracy", part="", scale=["100", "100.0"], unit=["", "points"], margin=["", "3"])
+    assert judge(alike, TidyRows(ROWS))["verdict"].item() == "holds"
+    with pytest.raises(FedCoPLError, match=r"lines of one rule and part have other scales, .* name each in part"):
         judge(lines.assign(part=""), TidyRows(ROWS))
     judged = judge(lines.assign(scale=["100", "1"]), TidyRows(ROWS)).iloc[0]  # of the loss, which is shown
     assert (judged["verdict"], judged["paper_effect"]) == ("does not hold", -0.2)
@@ -187,6 +189,9 @@ def test_a_setting_that_changes_from_seed_to_seed_is_not_left_open():
     mixed = ROWS[(ROWS["depth"] == 2) == (ROWS["seed"] < 2)]
     with pytest.raises(FedCoPLError, match="the lines of method=A have several values of depth; name one"):
         verdict_of(mixed, rule="difference", own="method=A", other="method=B")
+    told_apart = ROWS.assign(key=[f"run {place // 2}" for place in range(len(ROWS))])  # of a line of its own each
+    same = {"rule": "difference", "own": "method=A", "other": "method=B", "columns": "depth=2"}
+    assert verdict_of(told_apart, **same)["difference"] == verdict_of(**same)["difference"]
     with pytest.raises(FedCoPLError, match="a line of the numbers has no seed"):
         TidyRows(ROWS.astype({"seed": float}).assign(seed=[float("nan"), *ROWS["seed"][1:]]))
 

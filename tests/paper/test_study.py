@@ -98,6 +98,10 @@ def test_a_run_that_ends_early_is_said_and_a_file_without_a_column_refused(study
     _, claims, numbers = read_study(study)
     note = judge(claims, numbers)["note"].item()
     assert "do not end in the same round: 1 of them in round 1, 5 of them in round 2." in note
+    (study / "study.toml").write_text((study / "study.toml").read_text() + 'results = "results/**/*.csv"\n')
+    (study / "results" / "more").mkdir()
+    rows.assign(seed=rows["seed"] + 3).to_csv(study / "results" / "more" / "all.csv", index=False)  # the same name
+    assert judge(*read_study(study)[1:])["n_seeds"].item() == 6
     rows.rename(columns={"f1": "F1"}).to_csv(study / "results" / "other.csv", index=False)
     with pytest.raises(FedCoPLError, match=r"other\.csv lack the columns f1"):
         read_study(study)

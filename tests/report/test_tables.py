@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fedcopl_lab import FedCoPLError
 from fedcopl_lab.paper import VALUE_COLUMNS, with_settings
 from fedcopl_lab.report import beside, summary, table, to_csv, to_latex
-from fedcopl_lab.report._tables import escape_latex, order_of_rows, seeds_text
+from fedcopl_lab.report._tables import clear_best, escape_latex, order_of_rows, seeds_text
 
 
 def frame(values: dict[tuple[str, str], list[float]], metric: str = "accuracy") -> pd.DataFrame:
@@ -43,12 +43,20 @@ def test_a_column_that_weak_rows_lack_is_no_harder_one() -> None:
     assert order_of_rows(pd.concat([both, strong]), "accuracy") == best_first
 
 
+def test_of_rounds_to_an_accuracy_the_fewest_are_the_best() -> None:
+    rounds = frame({("slow", "c"): [90, 91, 92], ("quick", "c"): [50, 51, 52]}, "rounds_needed")
+    assert clear_best(rounds, "rounds_needed", None) == {("quick", "c")}
+    assert clear_best(rounds.assign(metric="speed_up"), "speed_up", None) == {("slow", "c")}
+
+
 def test_numbers_of_another_profile_are_refused(made_up) -> None:
     own = frame({("a", "c"): [0.5, 0.7]}).assign(profile="smoke")
     with pytest.raises(FedCoPLError, match="of several profiles; choose one"):
         summary(pd.concat([own, own.assign(profile="mini")]))
     with pytest.raises(FedCoPLError, match="are of the profile mini, not smoke; name it"):
         beside("fedcopl_main_table6", made_up("fedcopl_main_table6", profile="mini"))
+    counted = beside("fedcopl_supp_table1", made_up("fedcopl_supp_table1", profile="paper"))
+    assert set(counted.columns.get_level_values("source")) == {"counted", "paper"}  # in the manifests, of no profile
 
 
 def test_summary_takes_the_last_round_of_each_run() -> None:

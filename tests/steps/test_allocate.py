@@ -140,6 +140,11 @@ def test_refuses_what_cannot_be_allocated(refused, counts, arguments, words):
     assert torch.equal(counts, before)
 
 
+def test_noise_is_for_whole_numbers(refused):
+    with refused("torch.float32", "whole numbers"):
+        unwrap(perturb_counts)(torch.tensor([[3.5]]), "none", torch.Generator())
+
+
 def test_quotas_of_narrow_counts_do_not_overflow():
     counts = torch.tensor([[255, 1], [255, 0], [255, 0]])
     for mode in ("paper", "none"):
