@@ -1,6 +1,6 @@
 """One client's round of semi-supervised training: its models, its batches, its optimiser, what it records."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -115,11 +115,11 @@ class LocalTask:
         self.recipe.begin(self)
         self._load_momentum()
 
-    def step_aside(self, trained: Callable[..., Mapping[str, Tensor]], names: Collection[str]) -> None:
-        """Several clients train in one pass: a step reads the parameters of the named models from ``trained`` alone."""
+    def step_aside(self, trained: Callable[..., Mapping[str, Tensor]], names: Set[str]) -> None:
+        """Several clients train in one pass: a step reads the named models that train from ``trained``."""
         self.trained, self._aside = trained, (self.model, dict(self.models))
         self.model, aside = cast("ResNet8", _Aside()), cast("nn.Module", _Aside())
-        self.models |= dict.fromkeys(self.models.keys() & names, aside)
+        self.models |= dict.fromkeys(self.models.keys() & self.optimisers.keys() & names, aside)
 
     def step_back(self) -> None:
         """The pass is over, or this client trains alone."""
@@ -303,8 +303,8 @@ class _Aside:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise FedCoPLError("a client's own models stand still while several train in one pass: a step takes the "
-                           "parameters of task.trained(), or the run clients_per_forward=1")  # fmt: skip
+        raise FedCoPLError("a client's own models stand still while several train in one pass: a step asks for scores "
+                           "by Pass and takes the parameters of task.trained()")  # fmt: skip
 
     def __call__(self, *_: Any, **__: Any) -> Any:
         return self.forward

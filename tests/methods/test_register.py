@@ -66,6 +66,20 @@ def test_a_term_over_a_model_that_stands_still_is_refused(store, monkeypatch):
             lab.run(together, store, progress=False)
 
 
+def test_a_frozen_model_of_a_recipe_is_read_in_a_pass_of_several(store):
+    def keep(task):
+        task.models["teacher"] = task.copy_of(task.start).requires_grad_(False)
+
+    def follow(task):
+        return task.eval_scores(task.models["teacher"], torch.ones(2, 3, 8, 8)).square().sum()
+
+    register("Taught", Recipe(uses_pool=False, begin=keep, regulariser=follow), like="FedAvg")
+    alone, together = (lab.configure("smoke", method="Taught", **SHORT | {"clients_per_forward": n}) for n in (1, 2))
+    losses = [lab.run(one, store, progress=False).result["loss_regulariser"] for one in (alone, together)]
+    assert losses[0] == pytest.approx(losses[1])
+    assert losses[0] > 0
+
+
 def test_a_trainer_of_prompts_scores_in_its_own_way(store, small):
     class Flipped(Scorer):
         def logits(self, *parts):
