@@ -263,6 +263,7 @@ class TidyRows(Evidence):
             raise FedCoPLError("a line of the numbers has no seed; give every line one")
         super().__init__(sorted(numbers["seed"].unique().tolist()))
         self._numbers, self._remarks = numbers, tuple(remarks)
+        self._found: dict[Hashable, pd.DataFrame] = {}
 
     def remarks(self) -> tuple[str, ...]:
         """See :meth:`Evidence.remarks`."""
@@ -278,6 +279,16 @@ class TidyRows(Evidence):
         Raises:
             FedCoPLError: an unknown setting, or one that is not named and has several values, of which one comes twice.
         """
+        name = frozenset((setting, repr(value)) for setting, value in settings.items())
+        if name not in self._found:
+            self._found[name] = self._lines(settings)
+        lines = self._found[name][self._found[name]["seed"] == seed]
+        if lines["metric"].duplicated().any():
+            raise FedCoPLError(f"several lines at seed {seed} have {self.named(settings)}; name more settings")
+        return "", (dict(zip(lines["metric"], lines["value"], strict=True)) if len(lines) else None)
+
+    def _lines(self, settings: Settings) -> pd.DataFrame:
+        """The lines of all seeds with these settings."""
         lines = self._numbers
         for name, value in settings.items():
             if name not in lines:
@@ -286,11 +297,7 @@ class TidyRows(Evidence):
             lines = lines[lines[name].isna() if value is None else (text == str(value)) | (number == value)]
         for column in sorted(set(map(str, lines.columns)) - {"seed", "metric", "value", *settings}):
             values = lines.groupby("metric")[column]
-            several = values.nunique(dropna=False).between(2, values.size() - 1)  # one for each line is no setting
-            if several.any():
+            if values.nunique(dropna=False).between(2, values.size() - 1).any():  # one for each line is no setting
                 told = f"the lines of {self.named(settings)} have several values of {column}"
                 raise FedCoPLError(f"{told}; name one, or leave the column out where it is no setting")
-        lines = lines[lines["seed"] == seed]
-        if lines["metric"].duplicated().any():
-            raise FedCoPLError(f"several lines at seed {seed} have {self.named(settings)}; name more settings")
-        return "", (dict(zip(lines["metric"], lines["value"], strict=True)) if len(lines) else None)
+        return lines

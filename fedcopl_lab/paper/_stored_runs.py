@@ -11,6 +11,7 @@ from fedcopl_lab.config import PROFILES, PromptConfig, RunConfig, configure
 from fedcopl_lab.paper._evidence import Evidence, Named, NotTestedError, Read, RegimeNotReachedError, Rows, Settings
 from fedcopl_lab.paper._gates import Place, failed_gates, place_of
 from fedcopl_lab.paper.items._fedcopl_columns import ALL_SPLITS, SETS, SETS_OF, reads_untrained_patches
+from fedcopl_lab.paper.items._item import changes_of
 from fedcopl_lab.store import Store
 
 _ENCODERS = {"mini": ("mini-traits",), "paper": ("ViT-B-32", "ViT-B-16", "RN50")}
@@ -158,10 +159,8 @@ class StoredRuns(Evidence):
         return key, self._cache[key]
 
     def _config(self, seed: int, settings: Settings) -> RunConfig:
-        wanted = {**settings, **self._changes, "seed": seed}
+        wanted = {**settings, **changes_of(settings.get("method", ""), self._changes), "seed": seed}
         machine = wanted.pop("machine", None)
-        if settings.get("method") == "zero-shot":
-            wanted.pop("rounds", None)
         name = frozenset(wanted.items())
         if name not in self._cache:
             try:

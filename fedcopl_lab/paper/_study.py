@@ -1,6 +1,7 @@
 """Any study's claims: a folder with a claims table, result files and a few lines that say what their columns are."""
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,23 +60,18 @@ def read_study(folder: Path | str) -> tuple[str, pd.DataFrame, TidyRows]:
     files = sorted(place.glob(told.get("results", "results/*.csv")))
     if not files:
         raise FedCoPLError(f"{place} has no results {told.get('results', 'results/*.csv')!r}")
-    tables = [pd.read_csv(path) for path in files]
-    wanted = (
-        *told["settings"],
-        *told["metrics"],
-        told.get("seed", "seed"),
-        *([told["round"]] if "round" in told else []),
-    )
-    for path, table in zip(files, tables, strict=True):
-        check_columns(str(path.relative_to(place)), wanted, table, f"they have {', '.join(table.columns)}")
-    numbers = TidyRows(*_tidy(pd.concat(tables, ignore_index=True), told))
-    return str(told.get("title", place.resolve().name)), claims, numbers
+    tables = {str(path.relative_to(place)): pd.read_csv(path) for path in files}
+    return str(told.get("title", place.resolve().name)), claims, TidyRows(*_tidy(tables, told))
 
 
-def _tidy(rows: pd.DataFrame, told: dict[str, Any]) -> tuple[pd.DataFrame, list[str]]:
-    """The last round's numbers, and what is to be said of it."""
+def _tidy(tables: Mapping[str, pd.DataFrame], told: Mapping[str, Any]) -> tuple[pd.DataFrame, list[str]]:
+    """The last round's numbers of the result files, and what is to be said of them."""
     seed, order = told.get("seed", "seed"), told.get("round")
     settings, metrics, said = list(told["settings"]), list(told["metrics"]), list[str]()
+    wanted = (*settings, *metrics, seed, *([order] if order else []))
+    for name, table in tables.items():
+        check_columns(name, wanted, table, f"they have {', '.join(table.columns)}")
+    rows = pd.concat(tables.values(), ignore_index=True)
     run = [*settings, seed]
     if order:
         rows[order] = pd.to_numeric(rows[order], errors="coerce")

@@ -226,7 +226,7 @@ def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: f
         if frames[name].duplicated(_LINE).any():
             raise FedCoPLError(f"the {name} numbers hold a line twice; collect them again")
     stds = _seed_means(frames["committed"]).groupby([*_CELL, *_PLACE], dropna=False)["value"].std()  # NaN of one seed
-    spreads = _root_mean_square(stds).to_dict()
+    spreads = stds.pow(2).groupby(_CELL).mean().pow(0.5).to_dict()
     if "origin" in fresh:
         frames["fresh"] = frames["fresh"][fresh["origin"] == "computed here"]
         here, there = (pd.MultiIndex.from_frame(lines[_RUN]) for lines in frames.values())
@@ -236,26 +236,19 @@ def against_committed(fresh: pd.DataFrame, committed: pd.DataFrame, tolerance: f
     values = ["value_fresh", "value_committed"]
     how: Any = {"on": _LINE, "how": "outer", "suffixes": ("_fresh", "_committed"), "indicator": True}
     both = frames["fresh"].merge(frames["committed"], **how)
-    one_is_none = (both["_merge"] == "both") & (both[values].isna().sum(axis=1) == 1)
+    both["one_is_none"] = (both["_merge"] == "both") & (both[values].isna().sum(axis=1) == 1)
     # an outer merge sorts by key; cells keep the order in which they were given
     seen = pd.concat(list(frames.values()))[_CELL].drop_duplicates()
     groups: dict[Any, pd.DataFrame] = dict(list(both.groupby(_CELL, sort=False)))
     means = _seed_means(both.dropna(subset=values)).set_index(_CELL)
-    apart = (means["value_fresh"] - means["value_committed"]).abs()
-    largest, typical = apart.groupby(_CELL).max().to_dict(), _root_mean_square(apart).to_dict()
-    broken = set(both.loc[one_is_none, _CELL].itertuples(index=False, name=None))
-    lines = []
-    for cell in seen.to_dict("records"):
-        key, told = tuple(cell.values()), _told(groups[tuple(cell.values())], str(cell["metric"]))
-        if key in broken:
-            told["verdict"] = "differs"
-        elif told["verdict"] == "differs" and largest[key] <= tolerance:
-            told["verdict"] = "within tolerance"
-        elif told["verdict"] == "differs" and typical[key] <= 2 * spreads.get(key, math.nan):
-            told["verdict"] = "within seeds"
-        lines.append(cell | told)
-    columns = [*_CELL, "fresh", "committed", "mean_difference", "max_difference", "n", "verdict"]
-    return pd.DataFrame(lines, columns=columns)
+    apart: dict[Any, pd.Series] = dict(list((means["value_fresh"] - means["value_committed"]).abs().groupby(_CELL)))
+    return pd.DataFrame(
+        [
+            cell | _verdict(groups[key := tuple(cell.values())], apart.get(key), tolerance, spreads.get(key, math.nan))
+            for cell in seen.to_dict("records")
+        ],
+        columns=[*_CELL, "fresh", "committed", "mean_difference", "max_difference", "n", "verdict"],
+    )
 
 
 def _seed_means(lines: pd.DataFrame) -> pd.DataFrame:
@@ -265,19 +258,22 @@ def _seed_means(lines: pd.DataFrame) -> pd.DataFrame:
     return lines.assign(place=place).groupby([*_CELL, *_PLACE, "seed"], dropna=False)[values].mean().reset_index()
 
 
-def _root_mean_square(values: pd.Series) -> pd.Series:
-    return values.pow(2).groupby(_CELL).mean().pow(0.5)
-
-
-def _told(lines: pd.DataFrame, metric: str) -> dict[Hashable, object]:
+def _verdict(lines: pd.DataFrame, apart: pd.Series | None, tolerance: float, spread: float) -> dict[Hashable, object]:
+    """What a cell's lines say, and ``apart``, the differences of its seeds and places; None without a common value."""
     common = lines.dropna(subset=["value_fresh", "value_committed"])
     difference = (common["value_fresh"] - common["value_committed"]).abs()
-    if common.empty and metric.startswith("label_accuracy_"):
+    if lines["one_is_none"].any():
+        verdict = "differs"
+    elif apart is None and str(lines["metric"].iloc[0]).startswith("label_accuracy_"):
         verdict = "no common value"
-    elif common.empty:
+    elif apart is None:
         verdict = "only committed" if lines["value_fresh"].isna().all() else "only fresh"
+    elif difference.max() == 0:
+        verdict = "exact"
+    elif apart.max() <= tolerance:
+        verdict = "within tolerance"
     else:
-        verdict = "exact" if difference.max() == 0 else "differs"
+        verdict = "within seeds" if apart.pow(2).mean() ** 0.5 <= 2 * spread else "differs"
     fresh, committed = common["value_fresh"].mean(), common["value_committed"].mean()
     return {"fresh": fresh, "committed": committed, "mean_difference": fresh - committed,
             "max_difference": difference.max(), "n": len(common), "verdict": verdict}  # fmt: skip

@@ -108,12 +108,13 @@ def clear_best(numbers: pd.DataFrame, metric: str, item: Item | None) -> set[tup
     found, rivals = set[tuple[str, str]](), summary(numbers, metric)
     if item is not None:
         rivals = rivals[[item.ranked and item.role(series) != "reference" for series in rivals["series"]]]
+    less = metric in LESS_IS_BETTER
     for column, cells in rivals.groupby("column", sort=False):
-        less = metric in LESS_IS_BETTER
         best = str(cells["series"].iloc[int(cells["mean"].argmin() if less else cells["mean"].argmax())])
         others = [name for name in cells["series"] if name != best]
-        ahead = (lead_over(numbers, str(column), best, name, metric) for name in others)
-        if others and all(lead.high < 0 if less else lead.low > 0 for lead in ahead):
+        pairs = ((name, best) if less else (best, name) for name in others)
+        ahead = (lead_over(numbers, str(column), more, fewer, metric) for more, fewer in pairs)
+        if others and all(lead.low > 0 for lead in ahead):
             found.add((best, str(column)))
     return found
 
@@ -124,10 +125,9 @@ def order_of_rows(numbers: pd.DataFrame, metric: str) -> list[str]:
     if len(rows) < _SORTED_FROM:
         return rows
     wide = summary(numbers, metric).pivot(index="series", columns="column", values="mean")
-    centre = wide.dropna() if len(wide.dropna()) else wide  # a column without the weak rows is not a harder one
-    return list(
-        (wide - centre.mean()).mean(axis=1).sort_values(ascending=metric in LESS_IS_BETTER, kind="stable").index
-    )
+    whole = wide.dropna()  # a column without the weak rows is not a harder one
+    above = (wide - (whole if len(whole) else wide).mean()).mean(axis=1)
+    return list(above.sort_values(ascending=metric in LESS_IS_BETTER, kind="stable").index)
 
 
 def same_printed(item: Item, lines: pd.DataFrame, metric: str) -> pd.DataFrame:

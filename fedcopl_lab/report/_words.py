@@ -150,15 +150,13 @@ def paper_of(item: Item) -> str:
 
 def lines_of(item: Item | str, numbers: pd.DataFrame, profile: str, metrics: Iterable[str] = ()) -> pd.DataFrame:
     """The lines of one item, checked, in its order, and with what each of them is from."""
-    known = item_of(item)
-    name = known.id
+    name = item_of(item).id
     wanted = (column for column in VALUE_COLUMNS if column != "key")
     check_columns("numbers", wanted, numbers, "pass what collect() or measured() gives")
     lines = numbers[numbers["item"] == name]
-    if (other := set(lines.get("profile", ())) - {profile}) and known.reads != "manifests":  # the same in every profile
-        raise FedCoPLError(
-            f"the numbers of {name} are of the profile {', '.join(map(str, other))}, not {profile}; name it"
-        )
+    other = {str(one) for one in lines.get("profile", ())} - {profile}
+    if other and item_of(name).reads != "manifests":  # the same in every profile
+        raise FedCoPLError(f"the numbers of {name} are of the profile {', '.join(other)}, not {profile}; name it")
     for metric in metrics:
         if metric not in set(lines["metric"]):
             raise FedCoPLError(f"the numbers have no {metric!r} of {name}; run `fedcopl-lab reproduce --items {name}`")

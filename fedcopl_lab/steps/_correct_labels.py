@@ -30,9 +30,9 @@ class CorrectedLabels:
     used: Bool[Tensor, "n"]
 
     def __post_init__(self) -> None:
-        shapes = [tuple(one.shape) for one in (self.target, self.weight, self.used)]
         n = self.target.shape[:1]
         if self.target.ndim != 2 or self.weight.shape != n or self.used.shape != n or self.used.dtype != torch.bool:
+            shapes = [tuple(one.shape) for one in (self.target, self.weight, self.used)]
             raise FedCoPLError(f"target, weight and used are {shapes}, used {self.used.dtype}; expected [n, C], [n] "
                                "and [n] of True and False")  # fmt: skip
 

@@ -34,9 +34,9 @@ class PseudoLabels:
 
     def __post_init__(self) -> None:
         pair = [torch.as_tensor(one) for one in (self.indices, self.labels)]
-        told = " and ".join(f"{tuple(one.shape)} of {one.dtype}" for one in pair)
         whole = not any(one.is_floating_point() or one.dtype == torch.bool for one in pair)
         if not whole or self.indices.ndim != 1 or self.indices.shape != self.labels.shape:
+            told = " and ".join(f"{tuple(one.shape)} of {one.dtype}" for one in pair)
             raise FedCoPLError(f"indices and labels are {told}; expected one label for each position, whole numbers")
         if self.candidates is not None and len(self.candidates) != len(self):
             raise FedCoPLError(f"{len(self.candidates)} rows of candidates for {len(self)} images; expected one each")

@@ -1,6 +1,6 @@
 """What an item is: a table or figure, and the runs each of its cells needs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
@@ -33,12 +33,16 @@ THREE_SEEDS = SEEDS[:3]
 """Seeds of sweeps and of what is not ranked: as many as the paper's trials."""
 
 
+def changes_of(method: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Changed settings, without those that the method does not have: zero-shot has no rounds."""
+    return {name: value for name, value in changes.items() if (method, name) != ("zero-shot", "rounds")}
+
+
 @cache
 def _varied(
     config: RunConfig, seed: int, machine: Callable[[RunConfig], RunConfig] | None, *changes: tuple[str, Any]
 ) -> RunConfig:
-    wanted = {name: value for name, value in changes if config.rounds or name != "rounds"}  # zero-shot has none
-    made = replace(config, seed=seed, **wanted)  # thousands, each checked as it is made
+    made = replace(config, seed=seed, **changes_of(config.method, dict(changes)))  # thousands, each checked when made
     return machine(made) if machine else made
 
 
