@@ -18,15 +18,7 @@ _NEEDED = ("settings", "metrics")
 def read_study(folder: Path | str) -> tuple[str, pd.DataFrame, TidyRows]:
     """The claims of a study and the numbers to judge them on.
 
-    ``study.toml`` in the folder says what the columns of the result files are::
-
-        title = "Made-up study"
-        claims = "claims.csv"            # the default
-        results = "results/*.csv"        # the default: one line per run, or per run and round
-        settings = ["strategy", "alpha"] # columns that name a run
-        metrics = ["accuracy"]           # columns with its numbers
-        seed = "seed"                    # the default
-        round = "server_round"           # only where there is a line per round
+    ``study.toml`` in the folder says what the columns of the result files are; ``docs/claims.md`` explains its fields.
 
     Args:
         folder: with that file, the claims and the results.
@@ -36,7 +28,7 @@ def read_study(folder: Path | str) -> tuple[str, pd.DataFrame, TidyRows]:
         ``accuracy_last5`` is the mean of the last five.
 
     Raises:
-        FedCoPLError: a file or column is missing, or ``study.toml`` has an unknown field.
+        FedCoPLError: a file, column or number is missing, or ``study.toml`` has an unknown field.
 
     >>> title, claims, numbers = read_study("docs/example_study")
     >>> judge(claims, numbers)["verdict"].tolist()
@@ -60,25 +52,33 @@ def read_study(folder: Path | str) -> tuple[str, pd.DataFrame, TidyRows]:
     files = sorted(place.glob(told.get("results", "results/*.csv")))
     if not files:
         raise FedCoPLError(f"{place} has no results {told.get('results', 'results/*.csv')!r}")
-    tables = {str(path.relative_to(place)): pd.read_csv(path) for path in files}
+    tables = {str(path.relative_to(place)): _table(path) for path in files}
     return str(told.get("title", place.resolve().name)), claims, TidyRows(*_tidy(tables, told))
+
+
+def _table(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_csv(path)
+    except (OSError, ValueError) as error:
+        raise FedCoPLError(f"{path} has no results: {error}; expected a table as CSV in UTF-8") from error
 
 
 def _tidy(tables: Mapping[str, pd.DataFrame], told: Mapping[str, Any]) -> tuple[pd.DataFrame, list[str]]:
     """The last round's numbers of the result files, and what is to be said of them."""
     seed, order = told.get("seed", "seed"), told.get("round")
-    settings, metrics, said = list(told["settings"]), list(told["metrics"]), list[str]()
-    wanted = (*settings, *metrics, seed, *([order] if order else []))
+    metrics, said = list(told["metrics"]), list[str]()
+    run, numeric = [*told["settings"], seed], [*metrics, *([order] if order else [])]
     for name, table in tables.items():
-        check_columns(name, wanted, table, f"they have {', '.join(table.columns)}")
+        check_columns(name, (*run, *numeric), table, f"they have {', '.join(table.columns)}")
     rows = pd.concat(tables.values(), ignore_index=True)
-    run = [*settings, seed]
+    numbers = rows[numeric].apply(pd.to_numeric, errors="coerce")
+    for name in numeric:
+        if (numbers[name].isna() & (rows[name].notna() | (name == order))).any():
+            raise FedCoPLError(f"a line of the results has no number as {name}; only a metric may be left empty")
+    rows[numeric] = numbers.where(numbers.abs() < float("inf"))
+    rows[seed] = rows[seed] if pd.api.types.is_numeric_dtype(rows[seed]) else rows[seed].map(str)
     if order:
-        rows[order] = pd.to_numeric(rows[order], errors="coerce")
-        if rows[order].isna().any():
-            raise FedCoPLError(f"a line of the results has no number as {order}; give every line its round")
-        twice = rows[rows.duplicated([*run, order])]
-        if len(twice):
+        if len(twice := rows[rows.duplicated([*run, order])]):
             there = ", ".join(f"{name}={twice[name].iloc[0]}" for name in (*run, order))
             raise FedCoPLError(f"several lines have {there}; name more settings, or read each file once")
         runs = rows.sort_values(order).groupby(run, dropna=False)

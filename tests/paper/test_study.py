@@ -71,12 +71,30 @@ def test_runs_that_the_settings_do_not_tell_apart_are_refused(study) -> None:
         read_study(study)
 
 
-@pytest.mark.parametrize("last", ["final", ""])
-def test_a_round_that_is_no_number_is_refused(study, last) -> None:
+@pytest.mark.parametrize(("column", "value"), [("round", "final"), ("round", ""), ("f1", "many")])
+def test_a_round_or_a_metric_that_is_no_number_is_refused(study, column, value) -> None:
     rows = pd.read_csv(study / "results" / "all.csv")
-    rows.tail(1).assign(seed=99, round=last).to_csv(study / "results" / "other.csv", index=False)
-    with pytest.raises(FedCoPLError, match="no number as round"):
+    rows.tail(1).assign(**{"seed": 99, column: value}).to_csv(study / "results" / "other.csv", index=False)
+    with pytest.raises(FedCoPLError, match=f"no number as {column}"):
         read_study(study)
+
+
+@pytest.mark.parametrize("content", [b"", "way\nvoilà".encode("latin-1")])
+def test_a_result_file_that_is_no_table_is_named(study, content) -> None:
+    (study / "results" / "other.csv").write_bytes(content)
+    with pytest.raises(FedCoPLError, match=r"other\.csv has no results"):
+        read_study(study)
+
+
+def test_seeds_may_be_words_and_infinity_is_no_number(study) -> None:
+    path = study / "results" / "all.csv"
+    rows = pd.read_csv(path)
+    rows.assign(seed=rows["seed"].map({0: 0, 1: 1, 2: "two"})).to_csv(path, index=False)
+    _, claims, numbers = read_study(study)
+    assert judge(claims, numbers)["n_seeds"].item() == 3
+    rows.replace({"f1": {rows["f1"].iloc[0]: float("inf")}}).to_csv(path, index=False)
+    _, claims, numbers = read_study(study)
+    assert judge(claims, numbers)["verdict"].item() == "not tested"
 
 
 def test_a_run_without_a_number_in_its_last_round_has_none(study) -> None:
