@@ -3,6 +3,7 @@
 import math
 import os
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -125,15 +126,28 @@ def not_stored(configs: Sequence[RunConfig], store: Store) -> list[RunConfig]:
     return [config for config in configs if not (has_key(config) and store.run(key_of(config)).complete)]
 
 
+def _changed(runs: Sequence[RunConfig]) -> list[str]:
+    """Of each run, settings that most runs of its label do not have, such as `` tau1=0.5``."""
+    told = [(run.label, {name: str(value) for name, value in run.as_dict().items()}) for run in runs]
+    found: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for label, settings in told:
+        for name, value in settings.items():
+            found[label, name][value] += 1
+    tops = {place: values.most_common(2) for place, values in found.items()}
+    usual = {place: top[0][0] for place, top in tops.items() if len(top) < 2 or top[0][1] > top[1][1]}
+    return ["".join(f" {name}={value}" for name, value in settings.items() if value != usual.get((label, name)))
+            for label, settings in told]  # fmt: skip
+
+
 def list_costs(configs: Sequence[RunConfig], store: Store) -> int:
     """Print the runs and what is missing; 0 when all could start, 2 when not."""
     todo = not_stored(configs, store)
     print(f"{len(configs)} runs, {len(configs) - len(todo)} of them stored; to compute:")
     costs = [_cost(config) for config in todo]
-    for config, (seconds, memory, how) in zip(todo, costs, strict=True):
+    for config, changed, (seconds, memory, how) in zip(todo, _changed(todo), costs, strict=True):
         time = "    ?" if seconds is None else _time(seconds)
         room = "   ?" if memory is None else f"{memory / 1e9:4.1f}"
-        print(f"  {time}  {room} GB  {config.label}{how}")
+        print(f"  {time}  {room} GB  {config.label}{changed}{how}")
     known = [seconds for seconds, _, _ in costs if seconds is not None]
     if known:
         rest = f", and {len(todo) - len(known)} runs of unknown time" if len(known) < len(todo) else ""

@@ -22,7 +22,10 @@ def test_every_run_is_listed_and_none_is_computed(asked, first, nothing_here, ca
     assert main(["reproduce", "--items", "main Table 6", "--dry-run", *asked]) == 0
     lines = capsys.readouterr().out.splitlines()
     wanted = [config.label for _, config in find_items(["main Table 6"])[0].runs("smoke", first=first)]
-    assert [line.split("GB")[1].strip() for line in lines if " GB " in line] == wanted
+    listed = [line.split("GB")[1].strip() for line in lines if " GB " in line]
+    assert all(line == label or line.startswith(f"{label} ") for line, label in zip(listed, wanted, strict=True))
+    assert len({*listed}) == len(listed)  # runs of one label are told apart by what most of them do not have
+    assert {f"FedCoPL+CoPL digits β=0.1 seed=0 aggregate={one}" for one in ("none", "both")} <= {*listed}
     assert lines[-1] == "all data and weights are here"
     assert not list((nothing_here / "runs").glob("*/result.json"))
 
@@ -32,7 +35,7 @@ def test_what_is_missing_is_named_and_the_exit_says_so(nothing_here, capsys, mon
     asked = ["reproduce", "--profile", "paper", "--items", "main Table 6", "--seeds", "0", "--dry-run"]
     assert main(asked) == 2
     text = capsys.readouterr().out
-    assert "2.0 h   3.0 GB  FedCoPL+CoPL dtd β=0.1 seed=0 (estimated from rates measured now)" in text
+    assert "2.0 h   3.0 GB  FedCoPL+CoPL dtd β=0.1 seed=0 aggregate=none (estimated from rates measured now)" in text
     assert "data set dtd: not here; `fedcopl-lab data get dtd`" in text
     assert "weights ViT-B-32: " in text
 

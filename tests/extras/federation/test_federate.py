@@ -56,9 +56,9 @@ def test_a_shard_lists_its_part_of_the_runs(capsys):
         assert main([*ask, f"{part}/2"]) == 0
         lines = capsys.readouterr().out.splitlines()
         listed = [line.split("GB")[1].strip() for line in lines if " GB " in line]
-        assert listed == [config.label for config in shard_of(runs, part, 2)]
+        assert listed == [f"{config.label} aggregate={config.aggregate}" for config in shard_of(runs, part, 2)]
         seen += listed
-    assert sorted(seen) == sorted(config.label for config in runs)
+    assert sorted(seen) == sorted(f"{config.label} aggregate={config.aggregate}" for config in runs)
 
 
 @pytest.mark.parametrize("shard", ["3", "a/2", "1/", "3/2", "0/2"])
