@@ -14,7 +14,7 @@ from fedcopl_lab.paper._evidence import Evidence
 from fedcopl_lab.paper.items._sage_runs import CONVERGING, RANKED
 
 SAGE = find_items(["sage"])
-N_RUNS_SMOKE = 346
+N_RUNS_SMOKE = 351
 
 
 def item(name):

@@ -156,8 +156,7 @@ def _compared(share: float) -> Cells:
 def _gates(profile: str) -> list[Cell]:
     alpha = _DIRICHLET_ALPHA.get(profile, 0.1)
     split: dict[str, Settings] = {f"Dirichlet, α = {alpha:g}": {"scheme": "dirichlet", "alpha": alpha}}
-    rows = rows_of(("FedAvg", REFERENCE, "FixMatch-LPL", "SAGE"))
-    return cells(profile, rows, compared_columns(profile, 0.1) | compared_columns(profile, 0.1, split))
+    return cells(profile, rows_of(RANKED), compared_columns(profile, 0.1) | compared_columns(profile, 0.1, split))
 
 
 def _hard_and_soft(profile: str) -> list[Cell]:
