@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, Self, TypeVar
 
 import pandas as pd
-from pandas.api.types import is_numeric_dtype
 
 from fedcopl_lab._errors import FedCoPLError, check_columns
 from fedcopl_lab.paper._intervals import columns_of, with_image_error
@@ -242,7 +241,7 @@ class TidyRows(Evidence):
     """Numbers of any experiment: one line per seed, settings and metric.
 
     Args:
-        numbers: the columns seed, metric and value; every other column is a setting.
+        numbers: the columns seed, metric and value, of which an infinite one is none; every other is a setting.
         remarks: sentences for the note of every claim.
 
     Raises:
@@ -256,13 +255,13 @@ class TidyRows(Evidence):
 
     def __init__(self, numbers: pd.DataFrame, remarks: Sequence[str] = ()) -> None:
         check_columns("numbers", ("seed", "metric", "value"), numbers, "expected seed, metric and value")
-        if not is_numeric_dtype(numbers["value"]):
-            word = numbers[pd.to_numeric(numbers["value"], errors="coerce").isna() & numbers["value"].notna()].iloc[0]
+        value = pd.to_numeric(numbers["value"], errors="coerce")
+        for word in numbers[value.isna() & numbers["value"].notna()].to_dict("records"):
             raise FedCoPLError(f"{word['metric']}={word['value']!r} at seed {word['seed']} is no number")
         if numbers["seed"].isna().any():
             raise FedCoPLError("a line of the numbers has no seed; give every line one")
         super().__init__(sorted(numbers["seed"].unique().tolist()))
-        self._numbers, self._remarks = numbers, tuple(remarks)
+        self._numbers, self._remarks = numbers.assign(value=value.where(value.abs() < float("inf"))), tuple(remarks)
         self._found: dict[Hashable, pd.DataFrame] = {}
 
     def remarks(self) -> tuple[str, ...]:

@@ -75,7 +75,7 @@ def _tidy(tables: Mapping[str, pd.DataFrame], told: Mapping[str, Any]) -> tuple[
     for name in numeric:
         if (numbers[name].isna() & (rows[name].notna() | (name == order))).any():
             raise FedCoPLError(f"a line of the results has no number as {name}; only a metric may be left empty")
-    rows[numeric] = numbers.where(numbers.abs() < float("inf"))
+    rows[numeric] = numbers
     rows[seed] = rows[seed] if pd.api.types.is_numeric_dtype(rows[seed]) else rows[seed].map(str)
     if order:
         if len(twice := rows[rows.duplicated([*run, order])]):

@@ -207,6 +207,15 @@ def test_numbers_beside_words_are_found_and_words_are_levels():
     assert "Best at 0.1, worst at iid, of 2 values." in levels["note"]
 
 
+def test_numbers_in_a_column_of_objects_are_read_and_infinity_is_none():
+    plain = verdict_of(ROWS, rule="difference", own="method=A", other="method=B", columns="depth=2")
+    objects = ROWS.astype({"value": object})
+    assert verdict_of(objects, rule="difference", own="method=A", other="method=B", columns="depth=2").equals(plain)
+    endless = objects.assign(value=objects["value"].where(ROWS["seed"] > 0, float("inf")))
+    judged = verdict_of(endless, rule="difference", own="method=A", other="method=B", columns="depth=2")
+    assert judged["n_seeds"] == plain["n_seeds"] - 1
+
+
 def test_tables_without_their_columns_are_refused():
     with pytest.raises(FedCoPLError, match="accuracy='high' at seed 0 is no number"):
         TidyRows(ROWS.astype({"value": object}).assign(value=["high", *ROWS["value"][1:]]))
