@@ -44,7 +44,7 @@ class Judgement:
     p: float = math.nan  # of no difference; 0 where all seeds agree, NaN for an equivalence
     spread: float = math.nan  # standard deviation over seeds
     image_error: float = 0.0  # standard error that the test images leave, which more seeds do not make smaller
-    shown: str = ""  # the part, or the single cell, whose numbers these are; empty for all
+    shown: str = ""  # the part, the single cell, or both, whose numbers these are; empty for all
     parts: Mapping[str, "Judgement"] = field(default_factory=dict, repr=False)  # by name, where there are several
 
     @property
@@ -152,7 +152,7 @@ def judge_parts(parts: Mapping[str, Judgement]) -> Judgement:
         first,
         n_seeds=min(part.n_seeds for part in parts.values()),
         p=max(tested) if tested and verdict == "holds" else first.p,
-        shown=next(name for name, part in parts.items() if part is first) if not first.shown else first.shown,
+        shown=", ".join(filter(None, (next(name for name, part in parts.items() if part is first), first.shown))),
         parts=dict(parts),
         cells=sum(part.cells for part in parts.values()),
         k_of_m=sum(part.k_of_m for part in parts.values()),

@@ -183,6 +183,12 @@ def test_lines_of_one_part_share_scale_and_unit_and_each_part_has_its_own_effect
         judge(lines.assign(part=""), TidyRows(ROWS))
     judged = judge(lines.assign(scale=["100", "1"]), TidyRows(ROWS)).iloc[0]  # of the loss, which is shown
     assert (judged["verdict"], judged["paper_effect"]) == ("does not hold", -0.2)
+    ahead = {(2, 0): 5.0, (2, 1): 1.0, (2, 2): 3.0}  # of the loss; at depth 4 alone it is behind
+    losses = [value - ahead.get((depth, seed), -0.5) * (method == "A" and metric == "loss")
+              for method, depth, seed, metric, value in ROWS.assign(value=1.0).itertuples(index=False)]  # fmt: skip
+    numbers = ROWS.assign(value=ROWS["value"].where(ROWS["metric"] == "accuracy", pd.Series(losses)))
+    judged = judge(lines.assign(columns="depth=2 | depth=4"), TidyRows(numbers)).iloc[0]
+    assert (judged["verdict"], judged["difference"], judged["paper_effect"]) == ("does not hold", -0.5, -0.2)
 
 
 def test_a_setting_that_changes_from_seed_to_seed_is_not_left_open():
