@@ -8,8 +8,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 MOST_LINES_IN_A_FILE = 330
 # raised last for numbers that were wrong without a message, in comparisons, steps and studies: 448 lines, 264 of tests;
-# and by 12 and 37 for a study's files that are no tables, and for a dry run that tells runs of one label apart
-MOST_LINES = {"core": 27_713, "extras": 6_611, "tests": 23_073}  # goal: 20,000, 4,500 and 16,000
+# and by 16 and 79 for a study's files that are no tables, and for a dry run that tells runs of one label apart
+MOST_LINES = {"core": 27_717, "extras": 6_611, "tests": 23_115}  # goal: 20,000, 4,500 and 16,000
 MOST_FILES = 218  # in fedcopl_lab, extras included; goal: 200
 RIDDLES = re.compile(r"\b(?:lies? behind|reckon\w*|whoever)\b| anew\b", re.IGNORECASE)
 

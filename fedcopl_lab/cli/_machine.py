@@ -129,12 +129,14 @@ def not_stored(configs: Sequence[RunConfig], store: Store) -> list[RunConfig]:
 def _changed(runs: Sequence[RunConfig]) -> list[str]:
     """Of each run, settings that most runs of its label do not have, such as `` tau1=0.5``."""
     told = [(run.label, {name: str(value) for name, value in run.as_dict().items()}) for run in runs]
-    found: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    labels, found = Counter(run.label for run in runs), defaultdict[tuple[str, str], Counter[str]](Counter)
     for label, settings in told:
         for name, value in settings.items():
             found[label, name][value] += 1
+    for (label, _), values in found.items():
+        values[""] = labels[label] - values.total()  # younger settings are left out where they change nothing
     tops = {place: values.most_common(2) for place, values in found.items()}
-    usual = {place: top[0][0] for place, top in tops.items() if len(top) < 2 or top[0][1] > top[1][1]}
+    usual = {place: first[0] for place, (first, second) in tops.items() if first[1] > second[1]}
     return ["".join(f" {name}={value}" for name, value in settings.items() if value != usual.get((label, name)))
             for label, settings in told]  # fmt: skip
 

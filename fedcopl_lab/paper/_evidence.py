@@ -241,7 +241,7 @@ class TidyRows(Evidence):
     """Numbers of any experiment: one line per seed, settings and metric.
 
     Args:
-        numbers: the columns seed, metric and value, of which an infinite one is none; every other is a setting.
+        numbers: the columns seed, metric and value (an infinite one counts as missing); every other is a setting.
         remarks: sentences for the note of every claim.
 
     Raises:
@@ -255,12 +255,12 @@ class TidyRows(Evidence):
 
     def __init__(self, numbers: pd.DataFrame, remarks: Sequence[str] = ()) -> None:
         check_columns("numbers", ("seed", "metric", "value"), numbers, "expected seed, metric and value")
-        value = pd.to_numeric(numbers["value"], errors="coerce")
+        value = pd.to_numeric(numbers["value"].astype(object), errors="coerce").astype(float)
         for word in numbers[value.isna() & numbers["value"].notna()].to_dict("records"):
             raise FedCoPLError(f"{word['metric']}={word['value']!r} at seed {word['seed']} is no number")
         if numbers["seed"].isna().any():
             raise FedCoPLError("a line of the numbers has no seed; give every line one")
-        super().__init__(sorted(numbers["seed"].unique().tolist()))
+        super().__init__(sorted(numbers["seed"].unique().tolist(), key=lambda seed: (isinstance(seed, str), seed)))
         self._numbers, self._remarks = numbers.assign(value=value.where(value.abs() < float("inf"))), tuple(remarks)
         self._found: dict[Hashable, pd.DataFrame] = {}
 

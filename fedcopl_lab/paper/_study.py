@@ -66,20 +66,22 @@ def _table(path: Path) -> pd.DataFrame:
 def _tidy(tables: Mapping[str, pd.DataFrame], told: Mapping[str, Any]) -> tuple[pd.DataFrame, list[str]]:
     """The last round's numbers of the result files, and what is to be said of them."""
     seed, order = told.get("seed", "seed"), told.get("round")
-    metrics, said = list(told["metrics"]), list[str]()
-    run, numeric = [*told["settings"], seed], [*metrics, *([order] if order else [])]
+    metrics, said = list(dict.fromkeys(told["metrics"])), list[str]()
+    run, numeric = [*told["settings"], seed], list(dict.fromkeys([*metrics, *([order] if order else [])]))
+    if twice := {name for name in run if run.count(name) > 1 or name in (*numeric, "metric", "value")}:
+        raise FedCoPLError(f"study.toml has {', '.join(sorted(twice))} as a setting or seed and as something else, too")
     for name, table in tables.items():
         check_columns(name, (*run, *numeric), table, f"they have {', '.join(table.columns)}")
     rows = pd.concat(tables.values(), ignore_index=True)
     numbers = rows[numeric].apply(pd.to_numeric, errors="coerce")
     for name in numeric:
-        if (numbers[name].isna() & (rows[name].notna() | (name == order))).any():
-            raise FedCoPLError(f"a line of the results has no number as {name}; only a metric may be left empty")
-    rows[numeric] = numbers
-    rows[seed] = rows[seed] if pd.api.types.is_numeric_dtype(rows[seed]) else rows[seed].map(str)
+        if len(words := rows[name][numbers[name].isna() & (rows[name].notna() | (name == order))]):
+            raise FedCoPLError(f"a line has {words.iloc[0]!r}, no number as {name}; only a metric may be left empty")
+    seeds = pd.to_numeric(rows[seed], errors="coerce")
+    rows[numeric], rows[seed] = numbers, rows[seed].astype(object).where(seeds.isna(), seeds)
     if order:
-        if len(twice := rows[rows.duplicated([*run, order])]):
-            there = ", ".join(f"{name}={twice[name].iloc[0]}" for name in (*run, order))
+        if len(again := rows[rows.duplicated([*run, order])]):
+            there = ", ".join(f"{name}={again[name].iloc[0]}" for name in (*run, order))
             raise FedCoPLError(f"several lines have {there}; name more settings, or read each file once")
         runs = rows.sort_values(order).groupby(run, dropna=False)
         ends = runs[order].max().value_counts().sort_index()

@@ -30,6 +30,11 @@ def test_every_run_is_listed_and_none_is_computed(asked, first, nothing_here, ca
     assert not list((nothing_here / "runs").glob("*/result.json"))
 
 
+def test_a_younger_setting_tells_a_run_apart_although_the_others_leave_it_out():
+    plain, later = configure("smoke", method="SAGE"), configure("smoke", method="SAGE", lr_at_end=0.1)
+    assert _machine._changed([plain, later]) == ["", " lr_at_end=0.1"]
+
+
 def test_what_is_missing_is_named_and_the_exit_says_so(nothing_here, capsys, monkeypatch):
     monkeypatch.setattr(_machine, "_planned", lambda config: (7200.0, 3e9))
     asked = ["reproduce", "--profile", "paper", "--items", "main Table 6", "--seeds", "0", "--dry-run"]

@@ -75,7 +75,7 @@ def test_runs_that_the_settings_do_not_tell_apart_are_refused(study) -> None:
 def test_a_round_or_a_metric_that_is_no_number_is_refused(study, column, value) -> None:
     rows = pd.read_csv(study / "results" / "all.csv")
     rows.tail(1).assign(**{"seed": 99, column: value}).to_csv(study / "results" / "other.csv", index=False)
-    with pytest.raises(FedCoPLError, match=f"no number as {column}"):
+    with pytest.raises(FedCoPLError, match=rf"no number as {column}; only a metric may be left empty"):
         read_study(study)
 
 
@@ -95,6 +95,35 @@ def test_seeds_may_be_words_and_infinity_is_no_number(study) -> None:
     rows.replace({"f1": {rows["f1"].iloc[0]: float("inf")}}).to_csv(path, index=False)
     _, claims, numbers = read_study(study)
     assert judge(claims, numbers)["verdict"].item() == "not tested"
+
+
+def test_seeds_beside_words_are_numbers_still_and_a_missing_one_is_refused(study) -> None:
+    path, other = study / "results" / "all.csv", study / "results" / "other.csv"
+    rows = pd.read_csv(path)
+    rows.assign(seed=rows["seed"].map({0: "a", 1: "b"})).to_csv(path, index=False)
+    with pytest.raises(FedCoPLError, match="has no seed"):
+        read_study(study)
+    is_a = rows["way"] == "A"
+    rows[is_a].to_csv(path, index=False)
+    rows[~is_a].assign(seed=rows["seed"].map({0: "0.0", 1: "1", 2: "x"})).to_csv(other, index=False)
+    rows[is_a & (rows["seed"] == 2)].assign(seed="x").to_csv(study / "results" / "third.csv", index=False)
+    assert judge(*read_study(study)[1:])["n_seeds"].item() == 3
+    rows[is_a].astype({"seed": float}).to_csv(other, index=False)  # the same runs again
+    with pytest.raises(FedCoPLError, match="read each file once"):
+        read_study(study)
+
+
+@pytest.mark.parametrize("settings", ['["way", "way"]', '["way", "seed"]', '["way", "f1"]', '["value"]'])
+def test_a_column_that_is_two_things_is_refused(study, settings) -> None:
+    (study / "study.toml").write_text(f'settings = {settings}\nmetrics = ["f1"]\n')
+    with pytest.raises(FedCoPLError, match="as a setting or seed and as something else, too"):
+        read_study(study)
+
+
+def test_a_metric_that_is_named_twice_or_is_the_round_is_read_once(study) -> None:
+    plain = judge(*read_study(study)[1:])["statistic"].item()
+    (study / "study.toml").write_text('settings = ["way"]\nmetrics = ["f1", "f1", "round"]\nround = "round"\n')
+    assert judge(*read_study(study)[1:])["statistic"].item() == plain
 
 
 def test_a_run_without_a_number_in_its_last_round_has_none(study) -> None:
