@@ -127,9 +127,9 @@ def not_stored(configs: Sequence[RunConfig], store: Store) -> list[RunConfig]:
 
 
 def _changed(runs: Sequence[RunConfig]) -> list[str]:
-    """Of each run, settings that most runs of its label do not have, such as `` tau1=0.5``."""
+    """Of each run, settings whose value is not the most frequent one of its label, such as `` q_ent=0.9``."""
     told = [(run.label, {name: str(value) for name, value in run.as_dict().items()}) for run in runs]
-    labels, found = Counter(run.label for run in runs), defaultdict[tuple[str, str], Counter[str]](Counter)
+    labels, found = Counter(label for label, _ in told), defaultdict[tuple[str, str], Counter[str]](Counter)
     for label, settings in told:
         for name, value in settings.items():
             found[label, name][value] += 1

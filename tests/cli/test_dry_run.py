@@ -24,7 +24,7 @@ def test_every_run_is_listed_and_none_is_computed(asked, first, nothing_here, ca
     wanted = [config.label for _, config in find_items(["main Table 6"])[0].runs("smoke", first=first)]
     listed = [line.split("GB")[1].strip() for line in lines if " GB " in line]
     assert all(line == label or line.startswith(f"{label} ") for line, label in zip(listed, wanted, strict=True))
-    assert len({*listed}) == len(listed)  # runs of one label are told apart by what most of them do not have
+    assert len({*listed}) == len(listed)  # runs of one label are told apart by their rarer settings
     assert {f"FedCoPL+CoPL digits β=0.1 seed=0 aggregate={one}" for one in ("none", "both")} <= {*listed}
     assert lines[-1] == "all data and weights are here"
     assert not list((nothing_here / "runs").glob("*/result.json"))

@@ -214,20 +214,20 @@ def test_numbers_beside_words_are_found_and_words_are_levels():
 
 
 def test_numbers_in_a_column_of_any_kind_are_read_infinity_is_none_and_times_are_refused():
-    plain = verdict_of(ROWS, rule="difference", own="method=A", other="method=B", columns="depth=2")
+    asked = {"rule": "difference", "own": "method=A", "other": "method=B", "columns": "depth=2"}
+    plain = verdict_of(ROWS, **asked)
     objects = ROWS.astype({"value": object})
-    assert verdict_of(objects, rule="difference", own="method=A", other="method=B", columns="depth=2").equals(plain)
+    assert verdict_of(objects, **asked).equals(plain)
     endless = objects.assign(value=objects["value"].where(ROWS["seed"] > 0, float("inf")))
-    judged = verdict_of(endless, rule="difference", own="method=A", other="method=B", columns="depth=2")
+    judged = verdict_of(endless, **asked)
     assert judged["n_seeds"] == plain["n_seeds"] - 1
     for kind in ("Float64", "string"):
         numbers = ROWS.astype({"value": kind}).assign(value=lambda rows: rows["value"].where(ROWS["seed"] > 0))
-        read = verdict_of(numbers, rule="difference", own="method=A", other="method=B", columns="depth=2")
+        read = verdict_of(numbers, **asked)
         assert read["n_seeds"] == judged["n_seeds"]
     with pytest.raises(FedCoPLError, match=r"accuracy=Timedelta.* is no number"):
         TidyRows(ROWS.assign(value=pd.to_timedelta(ROWS["value"], unit="s")))
-    words = ROWS.assign(seed=ROWS["seed"].map({0: 0, 1: 1, 2: "two"}))
-    assert verdict_of(words, rule="difference", own="method=A", other="method=B", columns="depth=2").equals(plain)
+    assert verdict_of(ROWS.assign(seed=ROWS["seed"].map({0: 0, 1: 1, 2: "two"})), **asked).equals(plain)
 
 
 def test_tables_without_their_columns_are_refused():
